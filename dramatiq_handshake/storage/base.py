@@ -160,6 +160,8 @@ class WorkerRecord:
         heartbeat: The raw heartbeat value; ``None`` where the key is gone.
         indexed: Written by this library's index; ``False`` for what only a scan found (another SDK).
         broker: The fingerprint it registered with; ``""`` where unknown.
+        remaining_ms: For how long the advertisement still lives by the server's clock, so that the age
+            of the last beat owes nothing to a host's clock; ``None`` where unknown.
     """
 
     token: str
@@ -168,6 +170,7 @@ class WorkerRecord:
     heartbeat: bytes | None
     indexed: bool
     broker: str = ""
+    remaining_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +337,10 @@ class FleetStore(Protocol):
 
     def unclaimed(self, broker_ids: Sequence[str]) -> frozenset[str]:
         """Which of these Dramatiq broker ids no plugin process has claimed within 7 days."""
+        ...
+
+    def now_ms(self) -> int:
+        """The server's time, ms since the epoch: ages are told by it, never by a host's clock."""
         ...
 
     def close(self) -> None:
