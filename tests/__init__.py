@@ -1,0 +1,1 @@
+"""The tests; `tests.support` is the harness they share."""

@@ -1,0 +1,1 @@
+"""What the tests stand on: real servers, real worker processes, a ledger, and waiting for conditions."""
