@@ -63,7 +63,7 @@ def test_a_left_thread_of_ours_is_noticed() -> None:
     thread.start()
     try:
         with pytest.raises(AssertionError, match="dramatiq-handshake-beat"):
-            wait_for_no_new_threads(before)
+            wait_for_no_new_threads(before, patience_s=0.05)
     finally:
         leave.set()
         thread.join()

@@ -18,14 +18,14 @@ def our_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith(OUR_THREADS)}
 
 
-def wait_for_no_new_threads(before: set[threading.Thread]) -> None:
-    """Fail where a thread of ours that was not there `before` does not end soon.
+def wait_for_no_new_threads(before: set[threading.Thread], patience_s: float = PATIENCE_S) -> None:
+    """Fail where a thread of ours that was not there `before` does not end within `patience_s`.
 
     Raises:
         AssertionError: Names the threads that still run.
     """
     try:
-        eventually(lambda: not our_threads() - before, PATIENCE_S)
+        eventually(lambda: not our_threads() - before, patience_s)
     except ConditionNeverHeld:
         names = sorted(thread.name for thread in our_threads() - before)
         raise AssertionError(
