@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Protocol
 
 __all__ = [
+    "BLOCKED_LISTED_MAX",
     "HEARTBEAT_INTERVAL_MS",
     "HEARTBEAT_TTL_MS",
     "LANES",
@@ -43,6 +44,8 @@ HEARTBEAT_INTERVAL_MS = 10_000
 HEARTBEAT_TTL_MS = 35_000
 #: How long a token is remembered as served by a plugin worker (design §4).
 SERVED_LATELY_MS = 7 * 24 * 3600 * 1000
+#: How many blocked messages of one need are listed; those beyond are only counted (design §7).
+BLOCKED_LISTED_MAX = 10_000
 #: The name under which the set of open lanes has its own epoch; no token can hold a ``:``.
 LANES = ":lanes"
 
@@ -289,9 +292,7 @@ class FleetStore(Protocol):
         """
         ...
 
-    def block(
-        self, need: BlockedNeed, messages: Sequence[BlockedMessage], *, lane: OpenLane | None
-    ) -> None:
+    def block(self, need: BlockedNeed, messages: Sequence[BlockedMessage], *, lane: OpenLane | None) -> None:
         """List messages as blocked, and register their lane, in one round trip.
 
         The need's reason, code and detail are replaced by the newer ones; ``messages`` and
