@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.support.poll import eventually
 
-__all__ = ["ROOT", "Fleet", "WorkerProcess"]
+__all__ = ["ROOT", "ChildProcess", "Fleet", "WorkerProcess", "clean_environment"]
 
 ROOT = Path(__file__).resolve().parents[2]
 APPLICATION = "tests.support.apps.fleet"
@@ -30,43 +30,35 @@ def clean_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return inherited | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | dict(extra)
 
 
-class WorkerProcess:
-    """One ``python -m dramatiq`` in a process group of its own: a main process and one worker child.
+class ChildProcess:
+    """A process in a group of its own, whose output goes to a file.
 
     Args:
-        label: Its name in the ledger and in failure reports.
-        module: The module to import, which makes the broker and the actors.
+        label: Its name in failure reports.
+        command: Program and arguments.
         output: The file that takes what it prints.
-        threads: Worker threads.
-        queues: Base queues to consume (``-Q``); all if empty.
         environment: What is set beside the clean environment.
-        shutdown_timeout_ms: How long it lets running actors finish after SIGTERM.
+        cwd: Where it runs.
     """
 
     def __init__(
         self,
         label: str,
-        module: str,
+        command: Sequence[str],
         output: Path,
         *,
-        threads: int = 2,
-        queues: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
-        shutdown_timeout_ms: int = 5000,
+        cwd: Path = ROOT,
     ) -> None:
         self.label = label
         self.output = output
-        command = [sys.executable, "-m", "dramatiq", module, "-p", "1", "-t", str(threads)]
-        command += ["--worker-shutdown-timeout", str(shutdown_timeout_ms)]
-        names = list(queues)
-        command += ["-Q", *names] if names else []
         with output.open("ab") as sink:
             self._process = subprocess.Popen(
-                command,
+                list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                cwd=ROOT,
+                cwd=cwd,
                 env=clean_environment(environment or {}),
                 start_new_session=True,
             )
@@ -85,21 +77,6 @@ class WorkerProcess:
     def text(self) -> str:
         """All that it printed so far."""
         return self.output.read_text(errors="replace")
-
-    def wait_ready(self, timeout_s: float = 30.0) -> WorkerProcess:
-        """Wait until Dramatiq says that the worker is booted; fail at once where it exits instead."""
-
-        def ready() -> bool:
-            if READY_LINE in self.text:
-                return True
-            if self.returncode is not None:
-                raise RuntimeError(
-                    f"worker {self.label!r} exited with {self.returncode} before it was ready:\n{self.text}"
-                )
-            return False
-
-        eventually(ready, timeout_s, what=f"worker {self.label!r} is ready", state=lambda: self.text)
-        return self
 
     def wait_output(self, text: str, timeout_s: float = 15.0) -> None:
         """Wait until it has printed `text`."""
@@ -125,9 +102,7 @@ class WorkerProcess:
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(
-                f"worker {self.label!r} did not end within {timeout_s:g} s:\n{self.text}"
-            ) from None
+            raise AssertionError(f"{self.label!r} did not end within {timeout_s:g} s:\n{self.text}") from None
 
     def kill9(self) -> None:
         """Kill main process and worker at the same moment (SIGKILL to the group)."""
@@ -146,6 +121,54 @@ class WorkerProcess:
         # A group that has ended already is what a killer wants.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
+
+
+class WorkerProcess(ChildProcess):
+    """One ``python -m dramatiq``: a main process and one worker child.
+
+    Args:
+        label: Its name in the ledger and in failure reports.
+        module: The module to import, which makes the broker and the actors.
+        output: The file that takes what it prints.
+        threads: Worker threads.
+        queues: Base queues to consume (``-Q``); all if empty.
+        environment: What is set beside the clean environment.
+        shutdown_timeout_ms: How long it lets running actors finish after SIGTERM.
+        cwd: Where it runs, and finds `module`.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        module: str,
+        output: Path,
+        *,
+        threads: int = 2,
+        queues: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+        shutdown_timeout_ms: int = 5000,
+        cwd: Path = ROOT,
+    ) -> None:
+        command = [sys.executable, "-m", "dramatiq", module, "-p", "1", "-t", str(threads)]
+        command += ["--worker-shutdown-timeout", str(shutdown_timeout_ms)]
+        names = list(queues)
+        command += ["-Q", *names] if names else []
+        super().__init__(label, command, output, environment=environment, cwd=cwd)
+
+    def wait_ready(self, timeout_s: float = 30.0) -> WorkerProcess:
+        """Wait until Dramatiq says that the worker is booted; fail at once where it exits instead."""
+
+        def ready() -> bool:
+            if READY_LINE in self.text:
+                return True
+            if self.returncode is not None:
+                raise RuntimeError(
+                    f"worker {self.label!r} exited with {self.returncode} before it was ready:\n{self.text}"
+                )
+            return False
+
+        eventually(ready, timeout_s, what=f"worker {self.label!r} is ready", state=lambda: self.text)
+        return self
 
 
 class Fleet:
