@@ -40,7 +40,8 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 
 conformance: $(INSTALLED)
-	$(BIN)/python -m conformance
+	$(BIN)/python conformance/check.py conformance/vectors
+	$(BIN)/python -m conformance.peers
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
