@@ -1,0 +1,1 @@
+"""The wire contract, pure: descriptors, heartbeats, ETags, tokens and keys (design §3)."""

@@ -18,6 +18,7 @@ from dramatiq_handshake.wire.ecmascript import loads, number_text
 from dramatiq_handshake.wire.models import (
     LEGACY_PROTOCOL,
     PROTOCOL_VERSION,
+    SDK_NAME,
     UNKNOWN_SDK,
     V1_BASELINE,
     ProtocolSupport,
@@ -32,6 +33,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_DESCRIPTOR_BYTES",
     "PROTOCOL_VERSION",
+    "SDK_NAME",
     "UNKNOWN_SDK",
     "V1_BASELINE",
     "ProtocolSupport",

@@ -21,6 +21,7 @@ from dramatiq_handshake.wire.ecmascript import code_units, js_number, sorted_uni
 __all__ = [
     "LEGACY_PROTOCOL",
     "PROTOCOL_VERSION",
+    "SDK_NAME",
     "UNKNOWN_SDK",
     "V1_BASELINE",
     "ProtocolSupport",
@@ -29,6 +30,9 @@ __all__ = [
     "WorkerDescriptor",
     "WorkflowRegistration",
 ]
+
+#: The name under which workers of this library state themselves in `sdk`.
+SDK_NAME: Final = "dramatiq-handshake"
 
 #: The wire-protocol major that this release speaks.
 PROTOCOL_VERSION: Final = 1
