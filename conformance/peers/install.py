@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -24,8 +23,8 @@ from conformance.peers.known import NODE, PYTHON
 __all__ = ["PEERS", "InstallFailed", "Peer", "PeerUnavailable"]
 
 _HERE = Path(__file__).parent
-#: The oldest major of Node that the npm peer is run with.
-_NODE_MAJOR = 20
+#: The oldest major of Node that the npm peer is run with: what Debian 12 has.
+_NODE_MAJOR = 18
 #: Seconds for one installation over a slow line.
 _PATIENCE_S = 300
 
@@ -62,7 +61,10 @@ def prepare_python(cache: Path) -> Sequence[str]:
 
     def fill(folder: Path) -> None:
         options = ["--require-hashes", "--no-deps", "--target", str(folder), "--requirement", str(lock)]
-        _run([*_pip(), "install", "--quiet", *options], folder)
+        _run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *options],
+            folder,
+        )
 
     site = _installed(cache / "pypi", [lock], fill)
     # -I and -S: the standard library and the peer, nothing of this project's environment.
@@ -96,15 +98,6 @@ PEERS = (
 )
 
 
-def _pip() -> list[str]:
-    if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    uv = shutil.which("uv")
-    if uv is not None:
-        return [uv, "pip"]
-    raise InstallFailed("expected pip in this environment, or uv on the PATH, found neither: install one")
-
-
 def _node(search_path: str | None) -> tuple[str, str]:
     node, npm = (shutil.which(name, path=search_path) for name in ("node", "npm"))
     wanted = f"Node {_NODE_MAJOR} or newer with npm"
@@ -125,6 +118,7 @@ def _installed(home: Path, locks: Sequence[Path], fill: Callable[[Path], None]) 
     It is filled beside its place and moved there at once: an installation that was interrupted, or that runs
     twice at the same time, never leaves half a peer behind.
     """
+    home = home.resolve()
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in locks)).hexdigest()
     folder = home / digest[:16]
     if folder.is_dir():

@@ -61,7 +61,7 @@ def _ask(peer: Peer, knowledge: Knowledge, rows: Sequence[Row], cache: Path) -> 
     return PeerReport(peer, knowledge, verdicts, problems)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, peers: Sequence[Peer] = PEERS) -> int:
     """Run from the command line; 0 where nothing failed, 1 where something did, 2 for a bad folder."""
     parser = argparse.ArgumentParser(prog="python -m conformance.peers", description=__doc__)
     parser.add_argument("vectors", type=Path, nargs="?", default=_ROOT / "conformance" / "vectors")
@@ -72,6 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RowsInvalid, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    report = run(rows, cache=options.cache, environ=os.environ)
+    report = run(rows, cache=options.cache, environ=os.environ, peers=peers)
     print("\n".join(report.lines()))
     return 1 if report.failed() else 0

@@ -6,10 +6,10 @@
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 const PEER = "@dudousxd/nestjs-durable-core";
-const folder = process.argv[2];
+const folder = resolve(process.argv[2]);
 const core = createRequire(join(folder, "package.json"))(PEER);
 
 const calls = {
