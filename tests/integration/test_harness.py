@@ -118,3 +118,34 @@ def _group_lives(group: int) -> bool:
         if int(fields[2]) == group and fields[0] != "Z":
             return True
     return False
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import pytest\ndef test_it(): pytest.skip('not today')",
+        "import pytest\npytest.skip('not here', allow_module_level=True)",
+        "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False",
+    ],
+    ids=["in a test", "a whole module", "expected to fail"],
+)
+def test_a_run_that_leaves_a_test_out_fails(pytester: pytest.Pytester, body: str) -> None:
+    """Nobody can skip a test and stay green."""
+    pytester.makeconftest("from tests.conftest import pytest_sessionfinish, pytest_terminal_summary")
+    pytester.makepyfile(test_it=body)
+    result = pytester.runpytest_inprocess("-p", "no:randomly")
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["LEFT OUT *nothing may be skipped here"])
+
+
+def test_a_failed_test_shows_what_its_workers_printed(pytester: pytest.Pytester) -> None:
+    """A failure in a test with a fleet comes with each worker's output."""
+    pytester.makeconftest(
+        "from tests.conftest import *\nfrom tests.conftest import pytest_runtest_makereport"
+    )
+    pytester.makepyfile(
+        test_it="def test_it(fleet):\n    fleet.start('loud', plugin=False)\n    assert not 'reached'"
+    )
+    result = pytester.runpytest_subprocess("-p", "no:randomly")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*output of worker 'loud'*", "*ready for action*"])
