@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,8 +10,8 @@ from typing import NamedTuple
 import redis
 
 from dramatiq_handshake.storage.base import ControlPlaneRecord, WorkerRecord
-from dramatiq_handshake.storage.redis_context import Context, chunks, text
-from dramatiq_handshake.storage.scripts import Batch
+from dramatiq_handshake.storage.redis_context import CHUNK, Context, chunks, text
+from dramatiq_handshake.storage.scripts import INDEX, Batch
 
 __all__ = ["Listings"]
 
@@ -78,20 +79,15 @@ class Listings:
         )
 
     def _index(self, client: redis.Redis) -> dict[Place, _Lease]:
-        keys = self._context.keys
+        context = self._context
         batch = Batch(client)
-        batch.command("TIME")
-        batch.command("ZRANGE", keys.live, 0, -1, "WITHSCORES")
-        batch.command("HGETALL", keys.placed)
-        time_reply, leases, placed = batch.send()
-        now = self._context.moment(time_reply)
+        keys = [context.keys.live, context.keys.placed]
+        batch.script(INDEX, keys, [context.now_argument, context.ttl_ms, CHUNK])
+        (reply,) = batch.send()
         index = {}
-        for member, end in zip(leases[::2], leases[1::2], strict=True):
-            remaining_ms = int(float(end)) - now
-            if 0 < remaining_ms <= self._context.ttl_ms:
-                token, _, instance = text(member).partition(":")
-                broker = placed.get(member, b"").partition(b"\n")[2]
-                index[Place(token, instance)] = _Lease(text(broker), remaining_ms)
+        for member, remaining_ms, placed in json.loads(text(reply)):
+            token, _, instance = member.partition(":")
+            index[Place(token, instance)] = _Lease(placed.partition("\n")[2], remaining_ms)
         return index
 
     def _records(
@@ -101,8 +97,12 @@ class Listings:
         foreign = sorted(others)
         remaining = self._remaining(client, foreign)
         places = sorted([*index, *foreign])
-        heartbeats = self._values(client, [contract.heartbeat(*place) for place in places])
-        descriptors = self._values(client, [contract.descriptor(*place) for place in places])
+        values = self._values(
+            client,
+            [contract.heartbeat(*place) for place in places]
+            + [contract.descriptor(*place) for place in places],
+        )
+        heartbeats, descriptors = values[: len(places)], values[len(places) :]
         records = []
         for place, heartbeat, descriptor in zip(places, heartbeats, descriptors, strict=True):
             if heartbeat is None and descriptor is None:

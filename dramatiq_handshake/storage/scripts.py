@@ -19,6 +19,7 @@ from redis.exceptions import NoScriptError
 __all__ = [
     "BLOCK",
     "CLAIM",
+    "INDEX",
     "LOOK",
     "OPEN_LANE",
     "PLACE",
@@ -51,6 +52,7 @@ class Script:
 
 PLACE = Script.load("place_v1")
 LOOK = Script.load("look_v1")
+INDEX = Script.load("index_v1")
 CLAIM = Script.load("claim_v1")
 UNCLAIMED = Script.load("unclaimed_v1")
 OPEN_LANE = Script.load("open_lane_v1")
@@ -58,7 +60,7 @@ RETIRE_LANE = Script.load("retire_lane_v1")
 BLOCK = Script.load("block_v1")
 RELEASE = Script.load("release_v1")
 
-SCRIPTS = (PLACE, LOOK, CLAIM, UNCLAIMED, OPEN_LANE, RETIRE_LANE, BLOCK, RELEASE)
+SCRIPTS = (PLACE, LOOK, INDEX, CLAIM, UNCLAIMED, OPEN_LANE, RETIRE_LANE, BLOCK, RELEASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@
 --   12 how many of the tokens are held, the others are left   13.. tokens
 -- Returns the server's time.
 --
+-- Sets are pruned where they may have grown: the index at every beat, the others when somebody joins.
 -- A lease counts while now < end <= now + ttl: an end further away was written before the clock was
 -- set back, and nobody can tell whether its worker still lives.
 
@@ -72,43 +73,61 @@ local function leave(token, classes, members, old_class, lease)
   return true
 end
 
--- Forget what no longer counts, a chunk at a time.
+-- Forget what has lapsed, a chunk at a time.
 local function prune(set, companion)
-  for _, range in ipairs({ { '-inf', now }, { '(' .. expiry, '+inf' } }) do
-    local gone = redis.call('ZRANGEBYSCORE', set, range[1], range[2], 'LIMIT', 0, chunk)
-    if #gone > 0 then
-      redis.call('ZREM', set, unpack(gone))
-      if companion then
-        redis.call('HDEL', companion, unpack(gone))
-      end
+  local lapsed = redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', 0, chunk)
+  if #lapsed > 0 then
+    redis.call('ZREM', set, unpack(lapsed))
+    if companion then
+      redis.call('HDEL', companion, unpack(lapsed))
     end
   end
 end
 
-local tokens, places = {}, {}
+local tokens, places, leases = {}, {}, {}
 for i = 13, #ARGV do
+  local place = ARGV[i] .. ':' .. instance
   tokens[#tokens + 1] = ARGV[i]
-  places[#places + 1] = ARGV[i] .. ':' .. instance
+  places[#places + 1] = place
+  if #tokens <= held then
+    leases[#leases + 1] = expiry
+    leases[#leases + 1] = place
+  end
 end
-local former = #places > 0 and redis.call('HMGET', placed, unpack(places)) or {}
+local former, former_leases = {}, {}
+if #places > 0 then
+  former = redis.call('HMGET', placed, unpack(places))
+  former_leases = redis.call('ZMSCORE', live, unpack(places))
+end
+if #leases > 0 then
+  redis.call('ZADD', live, unpack(leases))
+end
 local present = class .. '\n' .. broker
+local joins = false
 
 for i, token in ipairs(tokens) do
   local first = 5 + (i - 1) * 4
   local epoch_key, classes, members, served = KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
   local stays = i <= held
   local old_class = former[i] and string.match(former[i], '^[^\n]*') or ''
+  local old_lease = tonumber(former_leases[i])
   local changed = false
   if old_class ~= '' and not (stays and old_class == class) then
-    local lease = tonumber(redis.call('ZSCORE', live, places[i]))
-    changed = leave(token, classes, members, old_class, lease)
+    changed = leave(token, classes, members, old_class, old_lease)
   end
   if stays then
-    redis.call('ZADD', live, expiry, places[i])
     if former[i] ~= present then
+      joins = true
       redis.call('HSET', placed, places[i], present)
+      prune(members)
     end
-    redis.call('SET', served, now + memory, 'PX', memory)
+    if old_lease and old_lease > expiry then
+      -- The clock was set back since our last beat: what is stamped later than now can't be trusted.
+      for _, set in ipairs({ live, classes, members }) do
+        redis.call('ZREMRANGEBYSCORE', set, '(' .. expiry, '+inf')
+      end
+    end
+    redis.call('SET', served, string.format('%.0f', now + memory), 'PX', memory)
     if class ~= '' then
       changed = not counts(tonumber(redis.call('ZSCORE', classes, class))) or changed
       redis.call('ZADD', classes, expiry, class)
@@ -116,14 +135,12 @@ for i, token in ipairs(tokens) do
       redis.call('PEXPIRE', classes, ttl)
       redis.call('PEXPIRE', members, ttl)
     end
-    redis.call('ZREMRANGEBYSCORE', classes, '-inf', now)
-    redis.call('ZREMRANGEBYSCORE', classes, '(' .. expiry, '+inf')
-    prune(members)
   else
     redis.call('ZREM', live, places[i])
     redis.call('HDEL', placed, places[i])
   end
   if changed then
+    redis.call('ZREMRANGEBYSCORE', classes, '-inf', now)
     redis.call('SET', epoch_key, epoch, 'PX', memory)
   elseif stays then
     redis.call('PEXPIRE', epoch_key, memory)
@@ -139,8 +156,10 @@ if beat_at then
   prune(live, placed)
   if broker_id ~= '' then
     redis.call('ZADD', claims, now + memory, broker_id)
-    redis.call('ZREMRANGEBYSCORE', claims, '-inf', now)
     redis.call('PEXPIRE', claims, memory)
+    if joins then
+      redis.call('ZREMRANGEBYSCORE', claims, '-inf', now)
+    end
   end
 else
   local left, kept = {}, {}
