@@ -122,11 +122,14 @@ def _carried(message: Message[Any] | MessageProxy) -> Mapping[str, Any]:
     return carried if isinstance(carried, dict) else {}
 
 
-def need_of(message: Message[Any] | MessageProxy, profile: ActorProfile | None) -> Need:
+def need_of(message: Message[Any] | MessageProxy, profile: ActorProfile | None, *, major: int = 1) -> Need:
     """What a message asks of its worker.
 
     What rides on the message wins over the message's own options, and those over the actor's declaration
     in this process, which may be of another release than the sender's. Junk a peer put there is ignored.
+
+    Args:
+        major: The wire-protocol major of a message that states none: the sender's own, or 1.
 
     Raises:
         DeclarationError: A ``requires=`` or ``version=`` given to ``send_with_options`` is malformed.
@@ -150,34 +153,32 @@ def need_of(message: Message[Any] | MessageProxy, profile: ActorProfile | None) 
         actor=message.actor_name,
         version=version,
         requires=names,
-        protocol=protocol if type(protocol) is int else 1,
+        protocol=protocol if type(protocol) is int else major,
         step=profile.step,
     )
 
 
-def stamped(message: Message[Any], need: Need, protocol: int) -> Message[Any]:
+def stamped(message: Message[Any], need: Need) -> Message[Any]:
     """The message with what `need` asks written on it, for processes that know the actor otherwise.
 
-    Args:
-        protocol: The sender's major, written where the message carries none and it is not 1.
+    A note of an earlier blocking goes with it: a message that is enqueued again is planned anew.
     """
-    carried = _carried(message)
     stamp: dict[str, Any] = {}
     if need.requires:
         stamp["requires"] = sorted(need.requires)
     if need.version is not None:
         stamp["version"] = need.version
-    major = need.protocol if "protocol" in carried else protocol
-    if major != 1:
-        stamp["protocol"] = major
-    if stamp == carried:
+    if need.protocol != 1:
+        stamp["protocol"] = need.protocol
+    if stamp == _carried(message):
         return message
     return message.copy(options={MESSAGE_OPTION: stamp})
 
 
-def marked_as_blocked(message: Message[Any]) -> Message[Any]:
+def marked_as_blocked(message: Message[Any] | MessageProxy) -> Message[Any]:
     """The message with the note that the blocked index lists it, so that its taker clears the entry."""
-    return message.copy(options={MESSAGE_OPTION: {**_carried(message), "blocked": True}})
+    marked: Message[Any] = message.copy(options={MESSAGE_OPTION: {**_carried(message), "blocked": True}})
+    return marked
 
 
 def is_listed_as_blocked(message: Message[Any] | MessageProxy) -> bool:

@@ -1,0 +1,146 @@
+"""One booted worker's life with the handshake: advertise, look, serve lanes, leave.
+
+A single daemon thread ticks every second. The order within a tick is what keeps a blocked message safe:
+a worker first advertises and then looks at the open lanes, while a sender first registers the lane and
+then publishes; so one of the two always sees the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dramatiq_handshake.errors import RegistryUnavailable
+
+if TYPE_CHECKING:
+    from dramatiq import Worker
+
+    from dramatiq_handshake.dispatch.abilities import Abilities
+    from dramatiq_handshake.dispatch.admission import Admission
+    from dramatiq_handshake.dispatch.advertiser import Advertiser
+    from dramatiq_handshake.dispatch.blocked import BlockedIndex
+    from dramatiq_handshake.dispatch.service import LaneService
+    from dramatiq_handshake.dispatch.view import FleetView
+
+__all__ = ["WorkerAgent"]
+
+TICK_S = 1.0
+#: How long a leaving worker waits for its agent's tick in hand, which waits at most for the registry.
+STOP_WAIT_S = 5.0
+
+
+class WorkerAgent:
+    """Makes one Dramatiq worker capability-aware.
+
+    Args:
+        worker: The worker.
+        advertiser: Publishes it.
+        abilities: What it can run; refreshed at each tick.
+        capabilities: Where that comes from.
+        view: This process's view of the fleet, which the agent keeps fresh.
+        blocked: The blocked index, to be told of what was taken.
+        admission: Judges the worker's messages; ``None`` in observe mode.
+        service: Serves its lanes; ``None`` in observe mode.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        advertiser: Advertiser,
+        abilities: Abilities,
+        capabilities: Callable[[], frozenset[str]],
+        view: FleetView,
+        blocked: BlockedIndex,
+        admission: Admission | None,
+        service: LaneService | None,
+        logger: logging.Logger,
+    ) -> None:
+        self.worker = worker
+        self.admission = admission
+        self._advertiser = advertiser
+        self._abilities = abilities
+        self._capabilities = capabilities
+        self._view = view
+        self._blocked = blocked
+        self._service = service
+        self._logger = logger
+        self._wake = threading.Event()
+        self._leaving = threading.Event()
+        self._ticked = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dramatiq-handshake", daemon=True)
+
+    @property
+    def instance_id(self) -> str:
+        """Names this boot of this worker."""
+        return self._advertiser.instance_id
+
+    def start(self, *, wait_s: float) -> None:
+        """Begin to tick; wait this long for the first one, so that a booted worker is a visible one."""
+        self._thread.start()
+        self._ticked.wait(wait_s)
+
+    def drain(self) -> None:
+        """The worker leaves: take nothing more, and say so before anybody plans to it."""
+        if self.admission is not None:
+            self.admission.draining.set()
+        if self._service is not None:
+            self._service.stop()
+        self._advertiser.draining.set()
+        try:
+            self._advertiser.beat_if_due()
+        except RegistryUnavailable as error:
+            self._logger.debug("The registry can't be told that this worker drains: %s", error)
+
+    def stop(self) -> None:
+        """The worker has left: stop the thread, and take its advertisement down at once."""
+        self._leaving.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=STOP_WAIT_S)
+        try:
+            self._blocked.flush()
+            self._advertiser.withdraw()
+        except RegistryUnavailable as error:
+            self._logger.debug("This worker's advertisement lapses by itself: %s", error)
+
+    def wake(self) -> None:
+        """Tick now: what this process can do has changed."""
+        self._wake.set()
+
+    def can_serve(self, lane: str) -> bool:
+        """Whether this worker serves a lane, or will at its next tick."""
+        return self._service is not None and self._service.can_serve(lane)
+
+    def owns_current_thread(self) -> bool:
+        """Whether the caller is one of this worker's consumer threads."""
+        current = threading.current_thread()
+        return any(thread is current for thread in self.worker.consumers.values())
+
+    def _run(self) -> None:
+        while not self._leaving.is_set():
+            self._wake.clear()
+            try:
+                self._tick()
+            except RegistryUnavailable as error:
+                # The store reports outages, each once; the lanes stay as they are.
+                self._logger.debug("A tick without the registry: %s", error)
+            except Exception:
+                self._logger.exception("A tick of the handshake failed; the worker goes on, the next is due.")
+            self._ticked.set()
+            self._wake.wait(TICK_S)
+
+    def _tick(self) -> None:
+        names = self._capabilities()
+        if names != self._abilities.capabilities:
+            self._abilities.capabilities = names
+        self._advertiser.beat_if_due()
+        if self._service is not None:
+            self._service.look_into_own_lanes()
+        bases = self._advertiser.bases()
+        self._view.renew(bases)
+        if self._service is not None:
+            self._service.sync(bases)
+        self._blocked.flush()

@@ -1,0 +1,32 @@
+"""A broker that no lanes are kept on: its workers are advertised and its messages planned, no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dramatiq import Broker
+
+__all__ = ["ObservedBroker"]
+
+
+class ObservedBroker:
+    """Identity of a broker class that this release carries nothing on."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._kind = f"{type(broker).__module__}.{type(broker).__qualname__}"
+
+    def fingerprint(self) -> str:
+        """Its class: brokers of one class and one registry are taken for the same."""
+        return f"broker:{self._kind}"
+
+    def claim(self) -> str | None:
+        """Unknown."""
+        return None
+
+    def renew_heartbeat(self) -> None:
+        """The broker's own threads do."""
+
+    def plain_workers_possible(self) -> bool:
+        """Nobody can rule them out."""
+        return True
