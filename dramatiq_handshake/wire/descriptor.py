@@ -122,13 +122,21 @@ def _invalid(error: ValidationError) -> DescriptorInvalid:
     first = error.errors(include_url=False, include_context=False)[0]
     field = ""
     for part in first["loc"]:
-        field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else part
+        if isinstance(part, int):
+            field += f"[{part}]"
+        else:
+            field += f".{_shown_name(part)}" if field else _shown_name(part)
     kind = first["type"]
     expected = _EXPECTED.get(kind, first["msg"])
     got = "nothing" if kind == "missing" else describe(first["input"])
     if field.startswith("protocol.range"):
         expected = "[lowest, highest], two numbers"
     return DescriptorInvalid(field, expected, got)
+
+
+def _shown_name(name: str) -> str:
+    """A field's name as an error may show it: a hostile one can be endless, or break the terminal."""
+    return name if len(name) <= _SHOWN and name.isascii() and name.isprintable() else ascii(name[:_SHOWN])
 
 
 def _check_unknown_fields(descriptor: WorkerDescriptor) -> None:
@@ -141,7 +149,7 @@ def _check_unknown_fields(descriptor: WorkerDescriptor) -> None:
     for path, part in parts:
         if part is not None and part.model_extra:
             for name, value in part.model_extra.items():
-                _check_unknown(path + name, value)
+                _check_unknown(path + _shown_name(name), value)
 
 
 def _check_unknown(field: str, value: object) -> None:
