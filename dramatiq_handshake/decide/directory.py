@@ -92,7 +92,8 @@ def build_directory(
     """Build the directory from what is live right now.
 
     Args:
-        descriptors: Each a `WorkerDescriptor`, a `FoundDescriptor`, or raw (see `parse_descriptor`).
+        descriptors: Each a `WorkerDescriptor`, a `FoundDescriptor`, raw (see `parse_descriptor`), or the
+            `InvalidAdvertisement` that an earlier reading of it gave.
         heartbeats: Each a `LiveToken`, or a raw object with ``group`` and ``instanceId``.
         namespace: The tenant that asks, ``default`` where it has no name; `None` is an operator, who
             sees every tenant.
@@ -136,6 +137,9 @@ def _readable(items: Iterable[object], invalid: list[InvalidAdvertisement]) -> I
             source, raw = item.source, item.raw
         if isinstance(raw, WorkerDescriptor):
             yield raw
+            continue
+        if isinstance(raw, InvalidAdvertisement):
+            invalid.append(raw)
             continue
         try:
             yield parse_descriptor(raw)
