@@ -8,7 +8,6 @@ run, never copied.
 - `rows`: what is asked, and the right answer.
 - `install`: pinned peers, in a folder of this project's cache.
 - `process`: one conversation with a peer's adapter (``adapters/``), JSON lines both ways.
-- `compare`: are two answers the same on the wire.
 - `known`, `traits`: the table of known defects and absences, and the properties of a row that it names.
 - `classify`: one row and its answer become a verdict.
 - `report`: the counts, the floors, and the words.

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.peers.compare import first_difference
+from conformance.kit.compare import first_difference
 from conformance.peers.known import Absence, Defect, Knowledge
 from conformance.peers.process import Answer, Request
 from conformance.peers.rows import Row
+from dramatiq_handshake.wire.ecmascript import stringify
 
 __all__ = ["Kind", "Verdict", "classify", "requests_for", "stale_absences", "unseen_defects"]
 
@@ -120,7 +121,11 @@ def _blurred(answer: Any, defects: Iterable[Defect]) -> Any:
 def _difference(row: Row, answer: Answer) -> str | None:
     if answer.raised is not None:
         return f"expected an answer, got {answer.raised}: {answer.message}"
-    return first_difference(row.expected, _stated(row.call, answer.value))
+    stated = _stated(row.call, answer.value)
+    difference = first_difference(row.expected, stated)
+    if difference is None and row.byte_identical:
+        return _key_order(stringify(row.expected), stringify(stated))
+    return difference
 
 
 def _stated(call: str, answer: Any) -> Any:
@@ -129,11 +134,22 @@ def _stated(call: str, answer: Any) -> Any:
 
 
 def _without(answer: Any, path: tuple[str, ...]) -> Any:
-    if not isinstance(answer, dict) or path[0] not in answer:
+    if not isinstance(answer, dict):
         return answer
     head, *rest = path
-    kept = {key: value for key, value in answer.items() if key != head}
-    return kept | {head: _without(answer[head], tuple(rest))} if rest else kept
+    return {
+        key: _without(value, tuple(rest)) if key == head else value
+        for key, value in answer.items()
+        if rest or key != head
+    }
+
+
+def _key_order(expected: str, got: str) -> str | None:
+    """Where two texts part that hold the same values: their keys are in another order."""
+    if expected == got:
+        return None
+    start = next(at for at, (one, other) in enumerate(zip(expected, got, strict=True)) if one != other)
+    return f"key order at {start}: expected {expected[start:][:40]!a}, got {got[start:][:40]!a}"
 
 
 def stale_absences(knowledge: Knowledge, names: Iterable[str]) -> list[str]:

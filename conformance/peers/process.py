@@ -68,7 +68,7 @@ def converse(command: Sequence[str], requests: Sequence[Request]) -> Conversatio
     text = "".join(request.line(number) for number, request in enumerate(requests))
     try:
         process = subprocess.run(
-            command, input=text.encode("ascii"), capture_output=True, timeout=_PATIENCE_S, check=False
+            command, input=text.encode(), capture_output=True, timeout=_PATIENCE_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise AdapterFailed(f"{command[0]}: no end after {_PATIENCE_S} s") from None

@@ -55,9 +55,9 @@ class PeerReport:
         yield from self._failures()
 
     def _table(self) -> Iterator[str]:
-        yield "  " + f"{'':28}{'rows':>6}" + "".join(f"{kind.value:>21}" for kind in Kind)
+        yield "  " + f"{'':46}{'rows':>6}" + "".join(f"{kind.value:>21}" for kind in Kind)
         for name, kinds in self.counts().items():
-            yield f"  {name:28}{kinds.total():>6}" + "".join(f"{kinds[kind]:>21}" for kind in Kind)
+            yield f"  {name:46}{kinds.total():>6}" + "".join(f"{kinds[kind]:>21}" for kind in Kind)
 
     def _entries(self) -> Iterator[str]:
         used = Counter(verdict.entry for verdict in self.verdicts)

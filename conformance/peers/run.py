@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from conformance.kit.rows import RowError
 from conformance.peers.classify import classify, requests_for, stale_absences, unseen_defects
 from conformance.peers.install import PEERS, InstallFailed, Peer, PeerUnavailable
 from conformance.peers.known import KNOWN, NOTHING, Knowledge
 from conformance.peers.process import AdapterFailed, converse
 from conformance.peers.report import PeerReport, Report
-from conformance.peers.rows import Row, RowsInvalid, vector_rows
+from conformance.peers.rows import Row, fixture_rows, vector_rows
 
 __all__ = ["main", "run"]
 
@@ -65,13 +66,16 @@ def main(argv: Sequence[str] | None = None, *, peers: Sequence[Peer] = PEERS) ->
     """Run from the command line; 0 where nothing failed, 1 where something did, 2 for a bad folder."""
     parser = argparse.ArgumentParser(prog="python -m conformance.peers", description=__doc__)
     parser.add_argument("vectors", type=Path, nargs="?", default=_ROOT / "conformance" / "vectors")
+    parser.add_argument("--fixtures", type=Path, default=_ROOT / "conformance" / "fixtures")
     parser.add_argument("--cache", type=Path, default=_ROOT / ".cache" / "peers", help="where peers live")
     options = parser.parse_args(argv)
     try:
-        rows = vector_rows(options.vectors)
-    except (RowsInvalid, OSError) as error:
+        rows = fixture_rows(options.fixtures) + vector_rows(options.vectors)
+    except RowError as error:
         print(error, file=sys.stderr)
         return 2
     report = run(rows, cache=options.cache, environ=os.environ, peers=peers)
-    print("\n".join(report.lines()))
+    for line in report.lines():
+        # A lone surrogate in a message would break the output of the very row that explains it.
+        print(line.encode("ascii", "backslashreplace").decode())
     return 1 if report.failed() else 0

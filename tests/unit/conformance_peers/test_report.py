@@ -45,7 +45,7 @@ def test_every_entry_that_was_used_is_printed_with_its_reason() -> None:
 
 def test_each_failure_is_printed_with_its_place_up_to_twenty_a_file() -> None:
     lines = list(report(verdicts("plan", *[Kind.FAILED] * 23)).lines())
-    assert "  FAILED plan.jsonl:20: as planted" in lines
+    assert "  FAILED plan.jsonl:20 (plan): as planted" in lines
     assert not any("plan.jsonl:21" in line for line in lines)
     assert "  FAILED plan.jsonl: 3 more" in lines
     assert lines[-1] == "0 passed, 23 failed"

@@ -48,7 +48,7 @@ def test_a_peer_that_agrees_passes(tmp_path: Path) -> None:
 def test_a_planted_difference_fails_the_run(tmp_path: Path) -> None:
     report = asked(tmp_path, *[{}] * 4, {"peer_says": WRONG})
     assert last_line(report) == "5 passed, 1 failed"
-    assert f'  FAILED hash.jsonl:5: result: expected "{RIGHT}", got "{WRONG}"' in list(report.lines())
+    assert f'  FAILED hash.jsonl:5 (hash): result: expected "{RIGHT}", got "{WRONG}"' in list(report.lines())
 
 
 def test_a_known_defect_passes_while_it_fails_and_fails_once_it_passes(tmp_path: Path) -> None:
@@ -105,10 +105,11 @@ def uninstallable(cache: Path) -> list[str]:
 
 @pytest.mark.parametrize(("ci", "failed"), [("true", 1), ("1", 1), ("", 0)])
 def test_a_missing_node_is_a_failure_where_ci_is_set(tmp_path: Path, ci: str, failed: int) -> None:
-    rows = rows_in(tmp_path / "vectors", plan=[{"result": {}}])
+    token = {"fn": "tenantGroup", "args": ["a"], "result": "a"}
+    rows = rows_in(tmp_path / "vectors", tokens=[token])
     node = Peer("node peer", "1.0", "npm", unavailable)
     report = run(rows, cache=tmp_path, environ={"CI": ci} if ci else {}, peers=[parrot(), node], known={})
-    assert last_line(report) == f"1 passed, {failed} failed"
+    assert last_line(report) == f"2 passed, {failed} failed"
     assert any("NOT RUN: expected Node" in line for line in report.lines())
 
 
@@ -117,20 +118,36 @@ def test_a_failed_installation_is_a_failure_everywhere(tmp_path: Path) -> None:
     assert "  FAILED npm ci: exit code 1" in list(report.lines())
 
 
+@pytest.fixture
+def no_fixtures(tmp_path: Path) -> Path:
+    folder = tmp_path / "fixtures"
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"fixtures":[]}')
+    return folder
+
+
 @pytest.mark.parametrize(("row", "code"), [({}, 0), ({"peer_says": WRONG}, 1)])
 def test_the_command_line_ends_with_the_counts_and_their_exit_code(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    row: dict[str, Any],
-    code: int,
+    tmp_path: Path, no_fixtures: Path, capsys: pytest.CaptureFixture[str], row: dict[str, Any], code: int
 ) -> None:
-    vectors = write_vectors(tmp_path / "vectors", hash=[*[{"hash": RIGHT}] * 3, {"hash": RIGHT} | row])
-    assert main([str(vectors), "--cache", str(tmp_path)], peers=[parrot()]) == code
+    right = {"descriptor": {}, "hash": RIGHT}
+    vectors = write_vectors(tmp_path / "vectors", hash=[*[right] * 3, right | row])
+    options = [str(vectors), "--fixtures", str(no_fixtures), "--cache", str(tmp_path)]
+    assert main(options, peers=[parrot()]) == code
     assert capsys.readouterr().out.splitlines()[-1] == f"{5 - code} passed, {code} failed"
 
 
-def test_a_folder_without_vectors_is_an_error_of_usage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_a_terminal_can_not_show_is_escaped(
+    tmp_path: Path, no_fixtures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(tmp_path)]) == 2
-    assert "expected vector files" in capsys.readouterr().err
+    odd = {"descriptor": {}, "hash": RIGHT, "peer_raises": "Error\ud800"}
+    vectors = write_vectors(tmp_path / "vectors", hash=[odd])
+    main([str(vectors), "--fixtures", str(no_fixtures)], peers=[parrot()])
+    assert "got Error\\ud800: as planted" in capsys.readouterr().out
+
+
+def test_a_folder_without_vectors_is_an_error_of_usage(
+    tmp_path: Path, no_fixtures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(no_fixtures), "--fixtures", str(no_fixtures)]) == 2
+    assert "expected at least one vector file" in capsys.readouterr().err
