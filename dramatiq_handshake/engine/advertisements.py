@@ -117,9 +117,7 @@ class AdvertisementReader:
             ReadWorker(
                 record,
                 None if record.heartbeat is None else read_heartbeat(record.heartbeat),
-                None
-                if record.descriptor_json is None
-                else turn.read(record.instance_id, record.token, record.descriptor_json),
+                turn.read_worker(record),
             )
             for record in workers
         )
@@ -143,26 +141,39 @@ class _Turn:
         self.seen: dict[_Key, Reading] = {}
         self.fresh: list[Diagnostic] = []
 
+    def read_worker(self, record: WorkerRecord) -> Reading | None:
+        kind = record.descriptor_kind
+        if kind:
+            return self._once(record.instance_id, record.token, kind.encode(), lambda: _refuse(kind))
+        if record.descriptor_json is None:
+            return None
+        return self.read(record.instance_id, record.token, record.descriptor_json)
+
     def read(self, instance: str, token: str, raw: bytes) -> Reading:
-        key = (instance, _digest(raw))
-        reading = self.seen.get(key)
+        return self._once(instance, token, _digest(raw), lambda: self._parse(raw))
+
+    def _once(
+        self, instance: str, token: str, content: bytes, parse: Callable[[], WorkerDescriptor]
+    ) -> Reading:
+        key = (instance, content)
+        reading = self.seen.get(key) or self._known.get(key)
         if reading is None:
-            reading = self._known.get(key) or self._read_new(instance, token, raw)
-            self.seen[key] = reading
+            try:
+                reading = parse()
+            except DescriptorInvalid as error:
+                reading = InvalidAdvertisement(
+                    source=_shown(f"{token}:{instance}"),
+                    field=error.field,
+                    expected=error.expected,
+                    got=error.got,
+                )
+                self.fresh.append(_diagnostic(reading, instance, token))
+        self.seen[key] = reading
         return reading
 
-    def _read_new(self, instance: str, token: str, raw: bytes) -> Reading:
-        try:
-            return self._parse(raw)
-        except DescriptorInvalid as error:
-            reading = InvalidAdvertisement(
-                source=_shown(f"{token}:{instance}"),
-                field=error.field,
-                expected=error.expected,
-                got=error.got,
-            )
-            self.fresh.append(_diagnostic(reading, instance, token))
-            return reading
+
+def _refuse(kind: str) -> WorkerDescriptor:
+    raise DescriptorInvalid("", "a text", f"a value of the server's type {kind!r}")
 
 
 def _digest(raw: bytes) -> bytes:

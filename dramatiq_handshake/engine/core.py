@@ -61,7 +61,8 @@ class EngineCore:
 
     Args:
         namespace: The tenant; `None` is an operator.
-        broker: The fingerprint of the broker whose workers are ours; ``""`` is every broker's.
+        broker: The fingerprint of the broker whose workers are ours, or a callable that tells it as soon
+            as it is known; ``""`` is every broker's.
         control_plane: Who looks; an observer by default.
         demands: The capabilities that the looking process's own actors require.
         heartbeat_ttl_ms: How long an advertisement of this deployment lives without a beat.
@@ -76,7 +77,7 @@ class EngineCore:
         self,
         *,
         namespace: str | None = None,
-        broker: str = "",
+        broker: str | Callable[[], str] = "",
         control_plane: Callable[[], WorkerDescriptor] | None = None,
         demands: Callable[[], Iterable[str]] | None = None,
         heartbeat_ttl_ms: int = HEARTBEAT_TTL_MS,
@@ -92,7 +93,8 @@ class EngineCore:
                 "HandshakeEngine, heartbeat_ttl_ms: expected a positive number of milliseconds, "
                 f"got {heartbeat_ttl_ms!r}"
             )
-        self._scope = Scope(namespace, broker)
+        self._namespace = namespace
+        self._broker = broker
         self._control_plane = control_plane or observer_descriptor
         self._demands = demands or tuple
         self._ttl_ms = heartbeat_ttl_ms
@@ -109,7 +111,8 @@ class EngineCore:
             records: What the registry holds, of every tenant and broker.
             plain: The plain Dramatiq workers seen, per queue.
         """
-        ours, elsewhere = self._scope.split(records)
+        scope = self._scope()
+        ours, elsewhere = scope.split(records)
         advertised = self._reader.read(ours)
         self._tell(advertised.fresh)
         # A worker advertises one descriptor on all of its tokens, and is one announcer.
@@ -119,9 +122,9 @@ class EngineCore:
             if worker.descriptor is not None
         }
         directory = build_directory(
-            [*descriptors.values(), *advertised.invalid_within(self._scope)],
+            [*descriptors.values(), *advertised.invalid_within(scope)],
             [LiveToken(record.token, record.instance_id) for record in ours],
-            namespace=self._scope.namespace,
+            namespace=scope.namespace,
             plain=plain,
         )
         if not elsewhere:
@@ -142,12 +145,13 @@ class EngineCore:
             control_planes: The control planes it holds.
             now_ms: The server's time.
         """
-        ours, elsewhere = self._scope.split(records)
+        scope = self._scope()
+        ours, elsewhere = scope.split(records)
         advertised = self._reader.read(ours, control_planes)
         control_plane = self._control_plane()
         fleet = assemble_fleet(
             advertised,
-            scope=self._scope,
+            scope=scope,
             control_plane=control_plane,
             demands=frozenset(self._demands()),
             now_ms=now_ms,
@@ -166,7 +170,10 @@ class EngineCore:
         Raises:
             ConfigurationError: The limit or the cursor is not what it must be.
         """
-        return BlockedWalk(needs, scope=self._scope, only=only, limit=limit, cursor=cursor)
+        return BlockedWalk(needs, scope=self._scope(), only=only, limit=limit, cursor=cursor)
+
+    def _scope(self) -> Scope:
+        return Scope(self._namespace, self._broker() if callable(self._broker) else self._broker)
 
     @staticmethod
     def plain(seen: Sequence[PlainConsumers], unclaimed: Collection[str]) -> list[PlainConsumers]:

@@ -49,7 +49,7 @@ class HandshakeEngine:
         control_plane: The descriptor that workers are negotiated against; by default protocol 1.
         demands: The capabilities that this process's own actors require.
         broker: The fingerprint of this process's broker: its answers never cross to another one that
-            shares the registry and the prefix. ``""`` shows all.
+            shares the registry and the prefix. Or a callable that tells it. ``""`` shows all.
         evidence: The plain Dramatiq workers that the broker shows, per queue. It may raise
             `RegistryUnavailable`.
         heartbeat_ttl_ms: How long an advertisement of this deployment lives without a beat.
@@ -70,7 +70,7 @@ class HandshakeEngine:
         store: FleetStore | None = None,
         control_plane: Callable[[], WorkerDescriptor] | None = None,
         demands: Callable[[], Iterable[str]] | None = None,
-        broker: str = "",
+        broker: str | Callable[[], str] = "",
         evidence: Callable[[], Iterable[PlainConsumers]] | None = None,
         heartbeat_ttl_ms: int = HEARTBEAT_TTL_MS,
         registry_timeout_ms: int = DEFAULT_TIMEOUT_MS,

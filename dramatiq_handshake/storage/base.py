@@ -165,6 +165,8 @@ class WorkerRecord:
         broker: The fingerprint it registered with; ``""`` where unknown.
         remaining_ms: For how long the advertisement still lives by the server's clock, so that the age
             of the last beat owes nothing to a host's clock; ``None`` where unknown.
+        descriptor_kind: The server's type (``list``, ``hash``, …) of what stands under the descriptor's
+            key where that is no text; ``""`` as a rule.
     """
 
     token: str
@@ -174,6 +176,7 @@ class WorkerRecord:
     indexed: bool
     broker: str = ""
     remaining_ms: int | None = None
+    descriptor_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

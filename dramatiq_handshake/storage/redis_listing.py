@@ -17,6 +17,8 @@ __all__ = ["Listings"]
 
 #: How many keys one SCAN step looks at: the server is held for 1 to 2 ms.
 SCAN_COUNT = 10_000
+#: What ``TYPE`` answers for a key that has gone, or came just now.
+_NO_ODDITY = frozenset({"none", "string"})
 
 
 class Place(NamedTuple):
@@ -97,15 +99,18 @@ class Listings:
         foreign = sorted(others)
         remaining = self._remaining(client, foreign)
         places = sorted([*index, *foreign])
-        values = self._values(
-            client,
-            [contract.heartbeat(*place) for place in places]
-            + [contract.descriptor(*place) for place in places],
-        )
-        heartbeats, descriptors = values[: len(places)], values[len(places) :]
+        keys = [contract.heartbeat(*place) for place in places]
+        keys += [contract.descriptor(*place) for place in places]
+        values = self._values(client, keys)
+        odd = self._kinds(client, [key for key, value in zip(keys, values, strict=True) if value is None])
         records = []
-        for place, heartbeat, descriptor in zip(places, heartbeats, descriptors, strict=True):
-            if heartbeat is None and descriptor is None:
+        for number, place in enumerate(places):
+            heartbeat, descriptor = values[number], values[number + len(places)]
+            if heartbeat is None and keys[number] in odd:
+                # The key's existence is the beat, whatever stands there.
+                heartbeat = b""
+            descriptor_kind = odd.get(keys[number + len(places)], "")
+            if heartbeat is None and descriptor is None and not descriptor_kind:
                 continue
             lease = index.get(place)
             records.append(
@@ -117,9 +122,23 @@ class Listings:
                     indexed=lease is not None,
                     broker=lease.broker if lease is not None else "",
                     remaining_ms=lease.remaining_ms if lease is not None else remaining.get(place),
+                    descriptor_kind=descriptor_kind,
                 )
             )
         return tuple(records)
+
+    def _kinds(self, client: redis.Redis, keys: Sequence[str]) -> dict[str, str]:
+        """The types of the values that are there and no text; MGET can't tell those from missing ones."""
+        kinds = {}
+        for some in chunks(keys):
+            batch = Batch(client)
+            for key in some:
+                batch.command("TYPE", key)
+            replies = (text(reply) for reply in batch.send())
+            kinds.update(
+                {key: kind for key, kind in zip(some, replies, strict=True) if kind not in _NO_ODDITY}
+            )
+        return kinds
 
     def _remaining(self, client: redis.Redis, places: Sequence[Place]) -> dict[Place, int]:
         """For how long the keys of unindexed places still live; places without an expiry are left out."""
