@@ -238,7 +238,7 @@ class HandshakeMiddleware(Middleware):
         except Exception as error:
             raise WorkerBootError(
                 f"the worker can't be made capability-aware ({type(error).__name__}: {error}), "
-                "and without that it would take work it can't run; fix it, or boot with DRAMATIQ_HANDSHAKE_MODE=off"
+                "and without that it would take work it can't run; fix it, or set DRAMATIQ_HANDSHAKE_MODE=off"
             ) from error
 
     def after_worker_boot(self, broker: Broker, worker: Worker) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ class Gate:
         protocol: The major that this process sends.
         raise_blocked: Whether a producer's own send of a blocked message raises instead.
         raise_unavailable: Whether a producer's own send raises while the registry is away.
-        sending: Called at each enqueue.
+        sending: Called when this process is seen to enqueue, at least once a second while it does.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Gate:
         raise_unavailable: bool,
         sending: Callable[[], None],
         logger: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._broker = broker
         self._enqueue = enqueue
@@ -102,6 +104,7 @@ class Gate:
         self._raise_unavailable = raise_unavailable
         self._sending = sending
         self._logger = logger
+        self._clock = clock
 
     def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
         """Enqueue a message where those consume who can run it (delay in ms).
@@ -112,21 +115,27 @@ class Gate:
             RegistryUnavailable: In a producer's own send with ``on_registry_error="raise"``.
             DeclarationError: A ``requires=`` or ``version=`` given with a producer's own send is malformed.
         """
-        self._sending()
+        now = self._clock()
+        if delay is None and self._needs_nothing(message, now):
+            sent = self._enqueue(message)
+        else:
+            self._sending()
+            sent = self._plan_and_enqueue(message, delay)
+        if self._view.is_due(now):
+            self._sending()
+            self._view.renew_if_due()
+        return sent
+
+    def _needs_nothing(self, message: Message[Any], now: float) -> bool:
+        """Whether the message just goes to its base queue: the answer to nearly every send, so kept cheap."""
         options = message.options
-        if (
-            delay is None
-            and self._protocol == 1
+        return (
+            self._protocol == 1
             and MESSAGE_OPTION not in options
             and "requires" not in options
             and "version" not in options
-            and self._view.is_free(message.queue_name, message.actor_name)
-        ):
-            sent = self._enqueue(message)
-        else:
-            sent = self._plan_and_enqueue(message, delay)
-        self._view.renew_if_due()
-        return sent
+            and self._view.is_free(message.queue_name, message.actor_name, now)
+        )
 
     def _plan_and_enqueue(self, message: Message[Any], delay: int | None) -> Message[Any]:
         try:

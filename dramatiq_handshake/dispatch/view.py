@@ -110,13 +110,19 @@ class FleetView:
         """The open lanes beside the queues of interest, as last seen."""
         return self._lanes
 
-    def is_free(self, queue: str, actor: str) -> bool:
+    def is_free(self, queue: str, actor: str, now: float) -> bool:
         """Whether a message without needs for this actor goes to its base queue, by a usable view."""
         known = self._queues.get(queue)
-        if known is None or actor not in known.free:
-            return False
-        now = self._clock()
-        return now - self._looked_at < USABLE_FOR_S and now < known.lapses_at
+        return (
+            known is not None
+            and actor in known.free
+            and now - self._looked_at < USABLE_FOR_S
+            and now < known.lapses_at
+        )
+
+    def is_due(self, now: float) -> bool:
+        """Whether the view should be renewed after an enqueue."""
+        return now - self._looked_at >= RENEW_AFTER_S
 
     def plan(self, need: Need, *, plain_workers: Callable[[], bool]) -> DispatchPlan | None:
         """The plan for a need, or ``None`` where the registry can't tell.
