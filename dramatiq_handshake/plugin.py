@@ -121,6 +121,9 @@ class HandshakeMiddleware(Middleware):
                 control_plane=control_plane.descriptor,
                 demands=control_plane.demands,
                 broker=binding.identity.fingerprint,
+                evidence=binding.identity.consumers,
+                heartbeat_ttl_ms=self._settings.heartbeat_ttl_ms,
+                on_diagnostic=binding.diagnostics.publish,
             )
         return self._engine
 

@@ -64,7 +64,11 @@ class Diagnostics:
             about: What the once-a-minute rule applies to, e.g. a need's id.
             **attributes: The diagnostic's attributes.
         """
-        diagnostic = Diagnostic(code, reason, attributes)
+        self.publish(Diagnostic(code, reason, attributes), about=about)
+
+    def publish(self, diagnostic: Diagnostic, *, about: str = "") -> None:
+        """Report an occurrence that somebody else has put into words; see `emit`."""
+        code = diagnostic.code
         with self._lock:
             self.counts[code] += 1
             now, key = self._clock(), (code, about)
@@ -75,7 +79,7 @@ class Diagnostics:
                 self._described[key] = now
         if describe:
             level = logging.INFO if code in _INFO else logging.WARNING
-            self._logger.log(level, "%s: %s", code.value, reason)
+            self._logger.log(level, "%s: %s", code.value, diagnostic.reason)
         for subscriber in tuple(self._subscribers[code]) if code in self._subscribers else ():
             try:
                 subscriber(diagnostic)

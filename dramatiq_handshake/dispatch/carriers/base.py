@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from dramatiq import Message, MessageProxy
     from dramatiq.broker import Consumer
 
+    from dramatiq_handshake.decide.directory import PlainConsumers
+
 __all__ = ["BrokerIdentity", "Carrier"]
 
 
@@ -29,6 +31,10 @@ class BrokerIdentity(Protocol):
 
     def plain_workers_possible(self) -> bool:
         """Whether a worker without this plugin consumes from the broker, or can't be ruled out."""
+        ...
+
+    def consumers(self) -> Sequence[PlainConsumers]:
+        """Per declared queue, who holds messages fetched from it: plain workers and others alike."""
         ...
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dramatiq import Broker
+
+    from dramatiq_handshake.decide.directory import PlainConsumers
 
 __all__ = ["ObservedBroker"]
 
@@ -30,3 +33,7 @@ class ObservedBroker:
     def plain_workers_possible(self) -> bool:
         """Nobody can rule them out."""
         return True
+
+    def consumers(self) -> Sequence[PlainConsumers]:
+        """Unknown."""
+        return ()

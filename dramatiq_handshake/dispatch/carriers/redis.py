@@ -5,14 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import redis
 from dramatiq.common import current_millis
 from dramatiq.errors import ConnectionClosed
 
+from dramatiq_handshake.decide.directory import PlainConsumers
 from dramatiq_handshake.decide.need import base_of
 from dramatiq_handshake.dispatch.carriers.plain_workers import PlainWorkers
+from dramatiq_handshake.errors import RegistryUnavailable
 
 if TYPE_CHECKING:
     from dramatiq import Message, MessageProxy
@@ -180,6 +183,30 @@ class RedisCarrier:
     def plain_workers_possible(self) -> bool:
         """By Dramatiq's heartbeats of ids that nobody claimed."""
         return self._plain_workers.possible()
+
+    def consumers(self) -> Sequence[PlainConsumers]:
+        """By the ack sets that Dramatiq keeps while a process holds messages of a queue.
+
+        Raises:
+            RegistryUnavailable: The broker's server does not answer.
+        """
+        queues = sorted(self._broker.get_declared_queues())
+        try:
+            timeout_ms = self._broker.heartbeat_timeout
+            ids = sorted(id_ for id_, (_, age_ms) in self._heartbeats().items() if age_ms < timeout_ms)
+            holding: dict[str, list[str]] = {queue: [] for queue in queues}
+            with self._client.pipeline(transaction=False) as pipeline:
+                for queue, broker_id in product(queues, ids):
+                    pipeline.exists(self._key(f"__acks__.{broker_id}.{queue}"))
+                answers = pipeline.execute() if queues and ids else []
+        except redis.RedisError as error:
+            raise RegistryUnavailable(
+                f"the broker's Redis server does not tell who consumes ({type(error).__name__}); try again"
+            ) from error
+        for (queue, broker_id), exists in zip(product(queues, ids), answers, strict=False):
+            if exists:
+                holding[queue].append(broker_id)
+        return [PlainConsumers(queue, tuple(ids), len(ids)) for queue, ids in holding.items() if ids]
 
     def _heartbeats(self) -> Mapping[str, tuple[float, float]]:
         with self._client.pipeline(transaction=False) as pipeline:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dramatiq import Message, MessageProxy
     from dramatiq.broker import Consumer
 
+    from dramatiq_handshake.decide.directory import PlainConsumers
+
 __all__ = ["StubCarrier"]
 
 
@@ -100,3 +102,7 @@ class StubCarrier:
     def plain_workers_possible(self) -> bool:
         """The only consumers are in this process, and they have the plugin."""
         return False
+
+    def consumers(self) -> Sequence[PlainConsumers]:
+        """None that the registry does not know."""
+        return ()
