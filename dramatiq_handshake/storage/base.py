@@ -12,10 +12,12 @@ reader compares the number of live classes as well: epoch and count unchanged me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
+
+from dramatiq_handshake.errors import RegistryUnavailable
 
 __all__ = [
     "BLOCKED_LISTED_MAX",
@@ -145,7 +147,8 @@ class Look:
 
     Attributes:
         tokens: Only the tokens that changed since the marks that were handed in.
-        lanes: The open lanes beside the asked tokens' bases, or ``None`` where their epoch is the known one.
+        lanes: The open lanes beside the asked tokens' bases, or ``None`` where their epoch is the known
+            one. The epoch is that of all lanes: who asks about more tokens than before hands in ``None``.
         lanes_epoch: The epoch of the set of open lanes; ``None`` is unknown.
     """
 
@@ -255,6 +258,9 @@ class Released:
 class FleetStore(Protocol):
     """The fleet registry. Every method may raise `RegistryUnavailable`, and nothing else.
 
+    Except for a caller's own mistake: a lane whose name belongs to another base, or a made-up cursor,
+    is a `ConfigurationError`.
+
     All methods are safe to call from several threads. Times are the server's.
     """
 
@@ -345,6 +351,19 @@ class FleetStore(Protocol):
 
     def now_ms(self) -> int:
         """The server's time, ms since the epoch: ages are told by it, never by a host's clock."""
+        ...
+
+    @property
+    def available(self) -> bool:
+        """Whether no outage is going on, as far as the last exchange told; costs nothing."""
+        ...
+
+    def on_outage(self, listener: Callable[[RegistryUnavailable], None]) -> None:
+        """Call `listener` once when an outage begins, in the thread that noticed it."""
+        ...
+
+    def on_restored(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once when an outage has ended, in the thread whose probe was answered."""
         ...
 
     def close(self) -> None:

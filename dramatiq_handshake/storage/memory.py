@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dramatiq_handshake.errors import RegistryUnavailable
 from dramatiq_handshake.storage.base import (
     BLOCKED_LISTED_MAX,
     HEARTBEAT_TTL_MS,
@@ -322,6 +323,17 @@ class MemoryStore:
     def now_ms(self) -> int:
         """See `FleetStore.now_ms`."""
         return self._clock()
+
+    @property
+    def available(self) -> bool:
+        """Always: nothing stands between this process and itself."""
+        return True
+
+    def on_outage(self, listener: Callable[[RegistryUnavailable], None]) -> None:
+        """See `FleetStore.on_outage`; there is never an outage to tell of."""
+
+    def on_restored(self, listener: Callable[[], None]) -> None:
+        """See `FleetStore.on_restored`; there is never an outage to tell of."""
 
     def close(self) -> None:
         """Nothing to release: what was written stays for whoever uses the store next."""

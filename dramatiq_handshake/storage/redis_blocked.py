@@ -19,6 +19,9 @@ from dramatiq_handshake.storage.scripts import BLOCK, RELEASE, Argument, Batch
 
 __all__ = ["BlockedIndex"]
 
+#: How many messages one script call lists or releases: about a millisecond of the server's time.
+MESSAGES_AT_ONCE = 100
+
 
 class BlockedIndex:
     """Lists blocked messages, and takes them off again.
@@ -48,7 +51,7 @@ class BlockedIndex:
             batch = Batch(client)
             if lane is not None:
                 add_open_lane(batch, self._context, lane)
-            for some in chunks(messages) if messages else [[]]:
+            for some in chunks(messages, MESSAGES_AT_ONCE) if messages else [[]]:
                 arguments: list[Argument] = [
                     self._context.now_argument,
                     self._listed_max,
@@ -65,7 +68,7 @@ class BlockedIndex:
         with self._context.link.attempt(writes=True) as client:
             batch = Batch(client)
             for need_id, ids in message_ids.items():
-                for some in chunks(ids):
+                for some in chunks(ids, MESSAGES_AT_ONCE):
                     batch.script(RELEASE, self._keys(need_id), [self._context.now_argument, need_id, *some])
             replies = batch.send()
         released = []

@@ -1,0 +1,1 @@
+"""`RedisStore` on real servers: what it costs, how it fails, where it may connect."""
