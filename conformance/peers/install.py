@@ -151,4 +151,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
         raise InstallFailed(f"{' '.join(command)}: no end after {_PATIENCE_S} s; try again") from None
     if process.returncode:
         last_words = process.stdout.decode("utf-8", "replace").strip()[-2000:]
-        raise InstallFailed(f"{' '.join(command)}: exit code {process.returncode}\n{last_words}")
+        raise InstallFailed(
+            f"{' '.join(command)}: exit code {process.returncode}; check that the package registry can be"
+            f" reached, and try again\n{last_words}"
+        )
