@@ -281,7 +281,7 @@ class AdmissionConsumer(Consumer):
             self._wind_down()
             return None
         if self._admission.draining.is_set():
-            self._return_prefetched()
+            self._return_prefetched_quietly()
             time.sleep(self._pause_s)
             return None
         self._settle_held()
@@ -322,10 +322,8 @@ class AdmissionConsumer(Consumer):
 
     def close(self) -> None:
         """Return what was prefetched or held here, then close the broker's consumer."""
-        try:
-            self._return_prefetched()
-        finally:
-            self.inner.close()
+        self._return_prefetched_quietly()
+        self.inner.close()
 
     def recover(self) -> None:
         """Return what an earlier consumer of this queue fetched and nobody remembers.
@@ -403,6 +401,15 @@ class AdmissionConsumer(Consumer):
             self.discard(self._held.popleft().message)
         self._recover()
         self._prefetch_returned = True
+
+    def _return_prefetched_quietly(self) -> None:
+        try:
+            self._return_prefetched()
+        except Exception as error:  # noqa: BLE001 - raised here it would end the consumer's thread
+            # Whoever consumes the queue next returns it: see `recover`.
+            self._admission.logger.warning(
+                "What was prefetched from %r can't be returned now: %s", self.queue_name, error
+            )
 
     def _recover(self) -> None:
         carrier, deliveries = self._admission.carrier, self._admission.deliveries
