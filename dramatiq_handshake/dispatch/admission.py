@@ -269,6 +269,7 @@ class AdmissionConsumer(Consumer):
         self._pause_s = min(timeout_ms / 1000, PAUSE_S)
         self._held: deque[_Held] = deque()
         self._prefetch_returned = False
+        self._told_unreturned = False
 
     def __getattr__(self, name: str) -> Any:
         # Whatever else Dramatiq or another plugin wants of a consumer is the broker's own.
@@ -406,9 +407,11 @@ class AdmissionConsumer(Consumer):
         try:
             self._return_prefetched()
         except Exception as error:  # noqa: BLE001 - raised here it would end the consumer's thread
-            # Whoever consumes the queue next returns it: see `recover`.
-            self._admission.logger.warning(
-                "What was prefetched from %r can't be returned now: %s", self.queue_name, error
+            # Tried again each time round; at last whoever consumes the queue next does it, see `recover`.
+            level = logging.DEBUG if self._told_unreturned else logging.WARNING
+            self._told_unreturned = True
+            self._admission.logger.log(
+                level, "What was prefetched from %r can't be returned now: %s", self.queue_name, error
             )
 
     def _recover(self) -> None:
