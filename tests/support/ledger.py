@@ -34,6 +34,8 @@ class Entry:
         wall_ms: Milliseconds since the epoch.
         monotonic_ms: Milliseconds of the host's monotonic clock, comparable across its processes.
         data: What else the actor recorded, its arguments as a rule.
+        queue: The ``queue_name`` of the message, as the actor sees it.
+        retries: How often the message has been retried.
     """
 
     event: str
@@ -44,6 +46,8 @@ class Entry:
     wall_ms: int
     monotonic_ms: int
     data: Any = None
+    queue: str = ""
+    retries: int = 0
 
 
 class Ledger:
@@ -54,7 +58,15 @@ class Ledger:
         self.path.touch()
 
     def record(
-        self, event: str, actor: str, message_id: str = "", *, worker: str = "", data: Any = None
+        self,
+        event: str,
+        actor: str,
+        message_id: str = "",
+        *,
+        worker: str = "",
+        data: Any = None,
+        queue: str = "",
+        retries: int = 0,
     ) -> None:
         """Append one entry."""
         entry = Entry(
@@ -66,6 +78,8 @@ class Ledger:
             time.time_ns() // 1_000_000,
             time.monotonic_ns() // 1_000_000,
             data,
+            queue,
+            retries,
         )
         line = json.dumps(asdict(entry)).encode() + b"\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)

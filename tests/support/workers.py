@@ -22,6 +22,10 @@ READY_LINE = "Worker process is ready for action."
 #: What an outer shell may have set must not leak into a fleet under test.
 OUR_ENVIRONMENT = ("DRAMATIQ_HANDSHAKE_", "APP_", "TEST_BROKER_URL")
 SHUTDOWN_S = 20.0
+#: How long Dramatiq's idle threads sleep. Its own second makes every stop of a worker take two.
+WORKER_TIMEOUT_MS = "200"
+#: What no worker may say unless a test provokes it.
+ALARMS = ("[ERROR]", "[CRITICAL]")
 
 
 def clean_environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -77,6 +81,15 @@ class ChildProcess:
     def text(self) -> str:
         """All that it printed so far."""
         return self.output.read_text(errors="replace")
+
+    @property
+    def alarms(self) -> list[str]:
+        """The lines that it logged as an error or worse."""
+        return [line for line in self.text.splitlines() if any(level in line for level in ALARMS)]
+
+    def said(self, text: str) -> list[str]:
+        """The lines that it printed so far and that hold `text`."""
+        return [line for line in self.text.splitlines() if text in line]
 
     def wait_output(self, text: str, timeout_s: float = 15.0) -> None:
         """Wait until it has printed `text`."""
@@ -198,6 +211,7 @@ class Fleet:
         handshake: Mapping[str, Any] | None = None,
         queues: Iterable[str] = (),
         threads: int = 2,
+        extras: Iterable[str] = (),
         env: Mapping[str, str] | None = None,
         module: str = APPLICATION,
         broker_url: str | None = None,
@@ -216,6 +230,7 @@ class Fleet:
             handshake: Further arguments of `HandshakeMiddleware`.
             queues: Base queues to consume; all if empty.
             threads: Worker threads.
+            extras: Further actors of the sample application.
             env: Further environment.
             module: Another application module.
             broker_url: Another server than the fixture's.
@@ -229,7 +244,9 @@ class Fleet:
             "APP_LABEL": label,
             "APP_VARIANT": variant,
             "APP_PLUGIN": "on" if plugin else "off",
+            "APP_EXTRAS": ",".join(extras),
             "APP_HANDSHAKE": json.dumps(dict(handshake or {})),
+            "dramatiq_worker_timeout": WORKER_TIMEOUT_MS,
         }
         if capabilities is not None:
             environment["DRAMATIQ_HANDSHAKE_CAPABILITIES"] = ",".join(capabilities)
@@ -248,6 +265,17 @@ class Fleet:
         )
         self.workers.append(worker)
         return worker.wait_ready() if wait else worker
+
+    def wait_ready(self) -> None:
+        """Wait until every worker that was started with ``wait=False`` is booted."""
+        for worker in self.workers:
+            if worker.returncode is None:
+                worker.wait_ready()
+
+    @property
+    def alarms(self) -> list[str]:
+        """What any worker of the test logged as an error or worse."""
+        return [line for worker in self.workers for line in worker.alarms]
 
     def terminate_all(self) -> None:
         """Ask every worker to stop, then wait for each."""

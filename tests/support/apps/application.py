@@ -6,7 +6,7 @@ Every actor writes to the ledger what it did. The ``old`` variant is a release t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from dramatiq.middleware import CurrentMessage
 from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 
+from tests.support.apps.extras import declare_extras
 from tests.support.ledger import Ledger
 
-__all__ = ["Application", "build_application"]
+__all__ = ["Application", "Recorder", "build_application"]
 
 RETRY_BACKOFF_MS = 50
 GATE_POLL_S = 0.01
@@ -47,7 +48,7 @@ class Application:
                 client.close()
 
 
-class _Recorder:
+class Recorder:
     """Writes to the ledger in the name of the message that is running now."""
 
     def __init__(self, ledger: Ledger, label: str) -> None:
@@ -56,8 +57,18 @@ class _Recorder:
 
     def __call__(self, event: str, actor: str, data: Any = None) -> None:
         message = CurrentMessage.get_current_message()
-        message_id = message.message_id if message is not None else ""
-        self._ledger.record(event, actor, message_id, worker=self._label, data=data)
+        if message is None:
+            self._ledger.record(event, actor, worker=self._label, data=data)
+            return
+        self._ledger.record(
+            event,
+            actor,
+            message.message_id,
+            worker=self._label,
+            data=data,
+            queue=message.queue_name,
+            retries=message.options.get("retries", 0),
+        )
 
 
 def build_application(
@@ -68,6 +79,7 @@ def build_application(
     variant: str = "new",
     plugin: bool = True,
     broker: dramatiq.Broker | None = None,
+    extras: Iterable[str] = (),
     **handshake: Any,
 ) -> Application:
     """Build the application.
@@ -79,6 +91,7 @@ def build_application(
         variant: ``old`` or ``new``.
         plugin: ``False`` builds it without the middleware, its actors without our options.
         broker: Another broker than a `RedisBroker` on `url`.
+        extras: Names of further actors (`tests.support.apps.extras`), which no other process has to know.
         **handshake: Arguments of `HandshakeMiddleware`.
     """
     broker = broker or RedisBroker(url=url)
@@ -91,12 +104,15 @@ def build_application(
 
         middleware = HandshakeMiddleware(**handshake)
         broker.add_middleware(middleware)
-    actors = _declare(broker, _Recorder(ledger, label), variant=variant, plugin=plugin)
-    return Application(broker, actors, middleware)
+    record = Recorder(ledger, label)
+    actors = _declare(broker, record, variant=variant, plugin=plugin)
+    application = Application(broker, actors, middleware)
+    actors.update(declare_extras(extras, broker, middleware, record))
+    return application
 
 
 def _declare(
-    broker: dramatiq.Broker, record: _Recorder, *, variant: str, plugin: bool
+    broker: dramatiq.Broker, record: Recorder, *, variant: str, plugin: bool
 ) -> dict[str, dramatiq.Actor[..., Any]]:
     def ours(**options: Any) -> dict[str, Any]:
         """Our actor options, which plain Dramatiq would refuse."""
