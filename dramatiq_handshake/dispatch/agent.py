@@ -107,7 +107,8 @@ class WorkerAgent:
             self._logger.debug("This worker's advertisement lapses by itself: %s", error)
 
     def wake(self) -> None:
-        """Tick now: what this process can do has changed."""
+        """What this process can do has changed: judge by it from now on, and tick at once."""
+        self._refresh_abilities()
         self._wake.set()
 
     def can_serve(self, lane: str) -> bool:
@@ -132,10 +133,13 @@ class WorkerAgent:
             self._ticked.set()
             self._wake.wait(TICK_S)
 
-    def _tick(self) -> None:
+    def _refresh_abilities(self) -> None:
         names = self._capabilities()
         if names != self._abilities.capabilities:
             self._abilities.capabilities = names
+
+    def _tick(self) -> None:
+        self._refresh_abilities()
         self._advertiser.beat_if_due()
         if self._service is not None:
             self._service.look_into_own_lanes()
