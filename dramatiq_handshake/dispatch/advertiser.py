@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dramatiq_handshake.decide.classes import class_of
 from dramatiq_handshake.decide.events import Code
 from dramatiq_handshake.decide.need import is_lane
-from dramatiq_handshake.dispatch.admission import AdmissionConsumer
+from dramatiq_handshake.dispatch.admission_consumer import AdmissionConsumer
 from dramatiq_handshake.dispatch.consumers import Consumers
 from dramatiq_handshake.dispatch.describe import new_instance_id, worker_descriptor
 from dramatiq_handshake.storage.base import Advertisement, WorkerState

@@ -16,7 +16,8 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq_handshake.decide.events import Code
 from dramatiq_handshake.decide.need import base_of, is_lane
 from dramatiq_handshake.dispatch.abilities import Abilities
-from dramatiq_handshake.dispatch.admission import Admission, AdmissionConsumer
+from dramatiq_handshake.dispatch.admission import Admission
+from dramatiq_handshake.dispatch.admission_consumer import AdmissionConsumer
 from dramatiq_handshake.dispatch.advertiser import Advertiser
 from dramatiq_handshake.dispatch.agent import WorkerAgent
 from dramatiq_handshake.dispatch.blocked import BlockedIndex

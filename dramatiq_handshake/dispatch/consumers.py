@@ -19,7 +19,7 @@ from dramatiq_handshake.wire.tokens import tenant_group
 if TYPE_CHECKING:
     from dramatiq import Broker, MessageProxy
 
-    from dramatiq_handshake.dispatch.admission import AdmissionConsumer
+    from dramatiq_handshake.dispatch.admission_consumer import AdmissionConsumer
 
 __all__ = ["Consumers", "Whitelist", "origin_of", "remember_origin"]
 
