@@ -145,6 +145,7 @@ class BlockedWalk:
         )
         self._found: list[tuple[BlockedNeed, BlockedPage]] = []
         self._listed = 0
+        self._done: _Position | None = None
         self._open = self._positions(None if cursor is None else _Position.from_text(cursor))
 
     def _positions(self, start: _Position | None) -> list[tuple[BlockedNeed, _Position]]:
@@ -173,7 +174,10 @@ class BlockedWalk:
         need, position = self._open.pop()
         self._found.append((need, page))
         self._listed += len(page.messages)
-        if page.next_cursor is not None:
+        # The position keeps the moment at which its need was come by: a later one would skip others.
+        if page.next_cursor is None:
+            self._done = replace(position, inner=None)
+        else:
             self._open.append((need, replace(position, inner=page.next_cursor)))
 
     def report(self, now_ms: int) -> BlockedReport:
@@ -200,13 +204,10 @@ class BlockedWalk:
     def _next_cursor(self) -> str | None:
         if not self._open:
             return None
-        need, position = self._open[-1]
-        if position.inner is not None:
-            return position.to_text()
-        if self._found:
-            done, _ = self._found[-1]
-            return _Position(done.since_ms, done.need_id, None).to_text()
-        return _Position(need.since_ms - 1, "", None).to_text()
+        _, position = self._open[-1]
+        if position.inner is None:
+            position = self._done or _Position(position.since_ms - 1, "", None)
+        return position.to_text()
 
 
 def _order(need: BlockedNeed) -> tuple[int, str]:

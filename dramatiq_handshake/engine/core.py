@@ -123,7 +123,7 @@ class EngineCore:
         }
         directory = build_directory(
             [*descriptors.values(), *advertised.invalid_within(scope)],
-            [LiveToken(record.token, record.instance_id) for record in ours],
+            [LiveToken(one.token, one.instance_id) for one in ours if one.heartbeat is not None],
             namespace=scope.namespace,
             plain=plain,
         )
