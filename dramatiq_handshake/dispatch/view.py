@@ -218,10 +218,12 @@ class FleetView:
         for idle in [name for name, known in self._queues.items() if started - known.used_at > INTEREST_S]:
             del self._queues[idle]
         known: dict[str, Mark | None] = dict.fromkeys(queues)
+        # The lanes beside a queue that was not asked for before are unknown under whatever epoch.
+        lanes_epoch = self._lanes_epoch if known.keys() <= self._queues.keys() else None
         for name, queue in self._queues.items():
             # A class that nears the end of its lease is asked for anew: beats prolong it unseen.
             known[name] = queue.mark if started + 2 * USABLE_FOR_S < queue.lapses_at else None
-        look = self._store.look(known, self._lanes_epoch)
+        look = self._store.look(known, lanes_epoch)
         self._learn_bodies(look)
         for name, token in look.tokens.items():
             previous = self._queues.get(name)
