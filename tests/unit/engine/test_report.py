@@ -55,7 +55,7 @@ def test_what_json_has_no_word_for_becomes_null() -> None:
     assert json.loads(Sample(name="a", number=float("inf")).to_json())["number"] is None
 
 
-def test_reports_are_frozen() -> None:
+def test_a_report_can_not_be_changed() -> None:
     report = Sample(name="a")
     with pytest.raises(ValidationError, match="frozen"):
         report.name = "b"  # type: ignore[misc]  # what the test is about
