@@ -88,6 +88,7 @@ class FleetView:
         self._queues: dict[str, _Queue] = {}
         self._bodies: dict[str, Candidate] = {}
         self._looked_at = float("-inf")
+        self._doubted_at = float("-inf")
         self._distrusted_until = float("-inf")
         self._lanes: tuple[OpenLane, ...] = ()
         self._lanes_epoch: str | None = None
@@ -103,6 +104,11 @@ class FleetView:
     def distrust_blocked(self) -> None:
         """The registry was away: everybody's lease may have lapsed, so an absence proves nothing yet."""
         self._distrusted_until = self._clock() + self._recovery_s
+        self.doubt()
+
+    def doubt(self) -> None:
+        """The fleet is known to have changed: what was seen up to now is not planned by any more."""
+        self._doubted_at = self._clock()
         self._looked_at = float("-inf")
 
     @property
@@ -232,7 +238,8 @@ class FleetView:
         if look.lanes is not None:
             self._lanes = look.lanes
         self._lanes_epoch = look.lanes_epoch
-        self._looked_at = started
+        # A look that began before a doubt may have seen what was doubted.
+        self._looked_at = started if started >= self._doubted_at else float("-inf")
 
     def _learn_bodies(self, look: Look) -> None:
         seen = {presence.class_id for token in look.tokens.values() for presence in token.classes}
@@ -243,12 +250,15 @@ class FleetView:
             self._bodies = {}
             unknown = sorted(seen)
         bodies = self._store.class_bodies(unknown)
-        for class_id in unknown:
-            self._bodies[class_id] = read_class(class_id, bodies.get(class_id))
+        # One that is gone is not remembered: its worker writes it again at the next beat.
+        self._bodies |= {class_id: read_class(class_id, body) for class_id, body in bodies.items()}
+
+    def _candidate(self, class_id: str) -> Candidate:
+        return self._bodies.get(class_id) or read_class(class_id, None)
 
     def _queue_of(self, name: str, token: TokenLook, looked_at: float, used_at: float) -> _Queue:
         broker = self._broker()
-        live = [(presence, self._bodies[presence.class_id]) for presence in token.classes]
+        live = [(presence, self._candidate(presence.class_id)) for presence in token.classes]
         ours = [(presence, candidate) for presence, candidate in live if candidate.broker in ("", broker)]
         snapshot = FleetSnapshot(
             token=name,
