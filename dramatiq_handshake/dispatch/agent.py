@@ -89,10 +89,7 @@ class WorkerAgent:
         if self._service is not None:
             self._service.stop()
         self._advertiser.draining.set()
-        try:
-            self._advertiser.beat_if_due()
-        except RegistryUnavailable as error:
-            self._logger.debug("The registry can't be told that this worker drains: %s", error)
+        self._beat()
 
     def stop(self) -> None:
         """The worker has left: stop the thread, and take its advertisement down at once."""
@@ -107,8 +104,14 @@ class WorkerAgent:
             self._logger.debug("This worker's advertisement lapses by itself: %s", error)
 
     def wake(self) -> None:
-        """What this process can do has changed: judge by it from now on, and tick at once."""
+        """What this process can do has changed: judge, advertise and plan by it from now on.
+
+        In the caller's thread, because what it enqueues next must not be planned to a worker that was.
+        """
         self._refresh_abilities()
+        if self._ticked.is_set():
+            self._beat()
+        self._view.doubt()
         self._wake.set()
 
     def can_serve(self, lane: str) -> bool:
@@ -132,6 +135,12 @@ class WorkerAgent:
                 self._logger.exception("A tick of the handshake failed; the worker goes on, the next is due.")
             self._ticked.set()
             self._wake.wait(TICK_S)
+
+    def _beat(self) -> None:
+        try:
+            self._advertiser.beat_if_due()
+        except RegistryUnavailable as error:
+            self._logger.debug("The registry can't be told what has changed here: %s", error)
 
     def _refresh_abilities(self) -> None:
         names = self._capabilities()
