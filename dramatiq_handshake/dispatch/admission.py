@@ -108,7 +108,7 @@ class Admission:
             if is_listed_as_blocked(message):
                 self._blocked.taken(need, message)
             return Verdict.TAKE
-        if self._may_be_plain_work(need, queue):
+        if self._belongs_to(need, queue) or self._may_be_plain_work(need, queue):
             return Verdict.RETURN
         return Verdict.CARRY
 
@@ -120,10 +120,6 @@ class Admission:
         """
         need = self._need(message)
         place = self._place(need, consumer.queue_name)
-        if place.queue == consumer.queue_name:
-            # Its own lane, which this worker could serve a moment ago: whoever still can takes it there.
-            consumer.requeue([message])
-            return
         carried: Message[Any] | MessageProxy = message
         plan = self._view.plan(need, plain_workers=lambda: False)
         if plan is not None and plan.status is DispatchStatus.BLOCKED and not is_listed_as_blocked(message):
@@ -177,6 +173,15 @@ class Admission:
         if lacks_capability and standing.queue != queue:
             return standing
         return need_place(need)
+
+    def _belongs_to(self, need: Need, queue: str) -> bool:
+        """Whether `queue` is the lane of those who can, and this worker has just ceased to be one of them.
+
+        It closes the lane at its next tick; whoever still can takes the message there.
+        """
+        if queue == need_place(need).queue:
+            return True
+        return not self._abilities.has(need.requires) and queue == requirement_place(need).queue
 
     def _may_be_plain_work(self, need: Need, queue: str) -> bool:
         """Whether a worker without the plugin may know what nobody with it announces (design §4)."""
