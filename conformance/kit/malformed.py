@@ -55,11 +55,10 @@ def check_malformed(row: dict[str, Any]) -> str | None:
     fault = fault_of_descriptor(bad) if is_descriptor else fault_of_heartbeat(bad)
     for namespace in NAMESPACES:
         good = build_directory(GOOD_DESCRIPTORS, GOOD_HEARTBEATS, namespace=namespace)
-        if is_descriptor:
-            lists = ((with_row, GOOD_HEARTBEATS) for with_row in _in_each_position(GOOD_DESCRIPTORS, bad))
-        else:
-            lists = ((GOOD_DESCRIPTORS, with_row) for with_row in _in_each_position(GOOD_HEARTBEATS, bad))
-        for position, (descriptors, heartbeats) in enumerate(lists):
+        positions = _in_each_position(GOOD_DESCRIPTORS if is_descriptor else GOOD_HEARTBEATS, bad)
+        for position, with_row in enumerate(positions):
+            descriptors = with_row if is_descriptor else GOOD_DESCRIPTORS
+            heartbeats = GOOD_HEARTBEATS if is_descriptor else with_row
             got = build_directory(descriptors, heartbeats, namespace=namespace)
             difference = _harm(good, got, fault) or _misreport(got, fault)
             if difference is not None:

@@ -41,12 +41,14 @@ class Candidate:
         """Whether it says that it can run an actor of this name, in whatever version."""
         return self.announced is None or actor in self.announced or actor in self.steps
 
+    def stated_versions(self, actor: str) -> frozenset[str] | None:
+        """The versions that it states for an actor; `None` is silence, which matches any."""
+        return None if self.announced is None else self.announced.get(actor)
+
     def runs_version(self, actor: str, version: str | None) -> bool:
         """Whether one of the versions that it states for an announced actor is the one asked for."""
-        if version is None or self.announced is None or actor not in self.announced:
-            return True
-        stated = self.announced[actor]
-        return stated is None or version in stated
+        stated = self.stated_versions(actor)
+        return version is None or stated is None or version in stated
 
 
 def candidate_of(descriptor: WorkerDescriptor, *, id: str | None = None, broker: str = "") -> Candidate:  # noqa: A002 - the field's name

@@ -97,7 +97,7 @@ def _actor_lacks(need: Need, candidate: Candidate) -> Iterable[Lack]:
     if not candidate.announces(need.actor):
         yield Lack(LackKind.ACTOR, need.actor, f"does not announce actor {need.actor!r}")
     elif not candidate.runs_version(need.actor, need.version):
-        stated = ", ".join(sorted_unique((candidate.announced or {}).get(need.actor) or ()))
+        stated = ", ".join(sorted_unique(candidate.stated_versions(need.actor) or ()))
         reason = f"announces version {stated} of actor {need.actor!r}, not {need.version}"
         yield Lack(LackKind.VERSION, str(need.version), reason)
 

@@ -12,9 +12,9 @@ In this order, the first that holds:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from dramatiq_handshake.decide.candidate import Candidate
@@ -202,9 +202,8 @@ def _obstacle(need: Need, token: str, live: list[Verdict]) -> str:
         return f"no live worker on queue {token!r} announces actor {need.actor!r}"
     right_version = [one for one in with_actor if one.lacks_only(LackKind.PROTOCOL)]
     if not right_version:
-        stated = sorted_unique(
-            version for one in with_actor for version in _stated_versions(need, one.candidate)
-        )
+        versions = (one.candidate.stated_versions(need.actor or "") or () for one in with_actor)
+        stated = sorted_unique(chain.from_iterable(versions))
         return (
             f"no live worker on queue {token!r} announces version {need.version} of actor {need.actor!r} "
             f"(announced: {', '.join(stated)})"
@@ -214,9 +213,3 @@ def _obstacle(need: Need, token: str, live: list[Verdict]) -> str:
         f"no live worker on queue {token!r} that could run it speaks wire protocol {need.protocol} "
         f"(spoken: {', '.join(spoken)})"
     )
-
-
-def _stated_versions(need: Need, candidate: Candidate) -> Iterable[str]:
-    if need.actor is None or candidate.announced is None:
-        return ()
-    return candidate.announced.get(need.actor) or ()

@@ -6,8 +6,7 @@ the high byte, and multiplies *once*, which is neither FNV over UTF-8 nor FNV ov
 
 from __future__ import annotations
 
-import sys
-from array import array
+from struct import iter_unpack
 from typing import TYPE_CHECKING
 
 from dramatiq_handshake.wire.ecmascript import stringify
@@ -24,11 +23,9 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 def fnv1a_64(text: str) -> str:
     """The hash of `text` as 16 lower-case hex digits."""
-    units = array("H", text.encode("utf-16-le", "surrogatepass"))
-    if sys.byteorder == "big":
-        units.byteswap()
+    units = text.encode("utf-16-le", "surrogatepass")
     digest = _OFFSET_BASIS
-    for unit in units:
+    for (unit,) in iter_unpack("<H", units):
         # XOR of the low byte and then of the high byte, both before the multiplication.
         digest = ((digest ^ (unit & 0xFF) ^ (unit >> 8)) * _PRIME) & _MASK
     return f"{digest:016x}"

@@ -229,3 +229,11 @@ def test_the_answer_dumps_to_json():
     """It is a model like every answer of the engine."""
     directory = build_directory([worker("py-1", {"name": "w", "version": "1"})], [LiveToken("q", "py-2")])
     assert [one["key"] for one in json.loads(directory.model_dump_json())["workflows"]] == ["q", "w@1"]
+
+
+def test_what_an_earlier_reading_found_unreadable_is_reported_as_it_was():
+    """A process that remembers by ETag doesn't read a bad descriptor again, nor forget it."""
+    (found,) = build_directory(["{"]).invalid
+    again = build_directory([FoundDescriptor(found, "ml:py-7"), worker("py-1", {"name": "w"})])
+    assert again.invalid == (found,)
+    assert keys(again) == ["w"]
