@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import dramatiq
 from dramatiq.middleware import Middleware, MiddlewareError
 
 from dramatiq_handshake.decide.events import Code
+from dramatiq_handshake.decide.need import check_queue_name
 from dramatiq_handshake.dispatch.binding import Binding
 from dramatiq_handshake.dispatch.capabilities import Capabilities, CapabilitySource
 from dramatiq_handshake.dispatch.diagnostics import Subscriber
@@ -17,6 +19,7 @@ from dramatiq_handshake.dispatch.errors import DeclarationError, WorkerBootError
 from dramatiq_handshake.dispatch.options import ACTOR_OPTIONS, ActorProfile, profile_of
 from dramatiq_handshake.dispatch.settings import (
     DEFAULT_REGISTRY_TIMEOUT_MS,
+    MODE_VARIABLE,
     Mode,
     OnBlocked,
     OnRegistryError,
@@ -95,6 +98,7 @@ class HandshakeMiddleware(Middleware):
         )
         self._profiles: dict[str, ActorProfile] = {}
         self._binding: Binding | None = None
+        self._binding_lock = threading.Lock()
         self._engine: HandshakeEngine | None = None
 
     @property
@@ -156,21 +160,40 @@ class HandshakeMiddleware(Middleware):
             DeclarationError: It is another broker's already, the broker has another one, or the fleet
                 registry's server is not known.
         """
-        binding = self._binding
-        if binding is not None or self._settings.mode is Mode.OFF:
-            if binding is not None and binding.broker is not broker:
-                raise DeclarationError(
-                    "HandshakeMiddleware: expected one broker, got a second; create one for each broker"
-                )
-            return
+        if self._binding is None and self._settings.mode is not Mode.OFF:
+            # Two threads may make the first contact at the same time.
+            with self._binding_lock:
+                if self._binding is None:
+                    self._binding = self._bind(broker)
+        if self._binding is not None and self._binding.broker is not broker:
+            raise DeclarationError(
+                "HandshakeMiddleware: expected one broker, got a second; create one for each broker"
+            )
+
+    def _bind(self, broker: Broker) -> Binding:
         others = [m for m in broker.middleware if isinstance(m, HandshakeMiddleware) and m is not self]
         if others:
             raise DeclarationError(
                 "HandshakeMiddleware: expected one on a broker, got two; remove the second add_middleware"
             )
-        self._binding = Binding(
-            broker, self._settings, capabilities=self._capabilities, profiles=self._profiles, logger=_logger
-        )
+        try:
+            return Binding(
+                broker,
+                self._settings,
+                capabilities=self._capabilities,
+                profiles=self._profiles,
+                logger=_logger,
+            )
+        except MiddlewareError:
+            raise
+        except ConfigurationError as error:
+            raise DeclarationError(f"HandshakeMiddleware: {error}") from None
+        except Exception as error:
+            # Dramatiq would swallow it, and the process would go on unguarded.
+            raise DeclarationError(
+                f"HandshakeMiddleware can't be bound to this {type(broker).__name__} "
+                f"({type(error).__name__}: {error}); fix it, or set {MODE_VARIABLE}=off"
+            ) from error
 
     def _bound(self) -> Binding:
         if self._binding is not None:
@@ -198,7 +221,9 @@ class HandshakeMiddleware(Middleware):
             DeclarationError: A name or an option is not what it must be.
         """
         self._profiles[actor.actor_name] = profile_of(actor)
-        actor.queue_name = tenant_group(actor.queue_name, self._settings.namespace)
+        tenant_suffix = tenant_group("", self._settings.namespace)
+        if not actor.queue_name.endswith(tenant_suffix):  # it does where the actor is declared again
+            actor.queue_name += tenant_suffix
         self.bind(broker)
 
     def after_declare_actor(self, broker: Broker, actor: Actor[Any, Any]) -> None:
@@ -216,6 +241,17 @@ class HandshakeMiddleware(Middleware):
                 )
             self._profiles[actor.actor_name] = profile_of(actor)
         self.bind(broker)
+
+    def before_declare_queue(self, broker: Broker, queue_name: str) -> None:
+        """Check the name of a queue that is declared without an actor as well, whatever the mode.
+
+        Raises:
+            DeclarationError: It would be read as something else.
+        """
+        try:
+            check_queue_name(queue_name)
+        except ConfigurationError as error:
+            raise DeclarationError(str(error)) from None
 
     def after_declare_queue(self, broker: Broker, queue_name: str) -> None:
         """First contact in a process that declares queues only."""

@@ -83,6 +83,10 @@ def capability_names(value: object, where: str) -> frozenset[str]:
     return frozenset(names)
 
 
+def _names_or_none(value: object, where: str) -> frozenset[str]:
+    return frozenset() if value is None else capability_names(value, where)
+
+
 def _text_or_none(value: object, where: str) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
@@ -109,9 +113,9 @@ def profile_of(actor: Actor[Any, Any]) -> ActorProfile:
     if not isinstance(step, bool):
         raise DeclarationError(f"actor {name!r}, step: expected True or False, got {step!r}")
     return ActorProfile(
-        requires=capability_names(options.get("requires") or (), f"actor {name!r}, requires"),
+        requires=_names_or_none(options.get("requires"), f"actor {name!r}, requires"),
         version=_text_or_none(options.get("version"), f"actor {name!r}, version"),
-        accepts=capability_names(options.get("accepts") or (), f"actor {name!r}, accepts"),
+        accepts=_names_or_none(options.get("accepts"), f"actor {name!r}, accepts"),
         origin=_text_or_none(options.get("origin"), f"actor {name!r}, origin"),
         step=step,
     )
@@ -140,7 +144,7 @@ def need_of(message: Message[Any] | MessageProxy, profile: ActorProfile | None, 
     if isinstance(requires, list) and all(isinstance(name, str) for name in requires):
         names = frozenset(requires)
     elif "requires" in options:
-        names = capability_names(options["requires"] or (), f"message to {message.actor_name!r}, requires")
+        names = _names_or_none(options["requires"], f"message to {message.actor_name!r}, requires")
     else:
         names = profile.requires
     version = carried.get("version")
