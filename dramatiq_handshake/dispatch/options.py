@@ -174,9 +174,11 @@ def stamped(message: Message[Any], need: Need) -> Message[Any]:
         stamp["version"] = need.version
     if need.protocol != 1:
         stamp["protocol"] = need.protocol
-    if stamp == _carried(message):
-        return message
-    return message.copy(options={MESSAGE_OPTION: stamp})
+    written: dict[str, Any] = {} if stamp == _carried(message) else {MESSAGE_OPTION: stamp}
+    if not isinstance(message.options.get("requires"), list | None):
+        # Any collection may be given with a send; the encoder takes a list.
+        written["requires"] = sorted(need.requires)
+    return message.copy(options=written) if written else message
 
 
 def marked_as_blocked(message: Message[Any] | MessageProxy) -> Message[Any]:

@@ -1,4 +1,4 @@
-"""A fleet as dispatch sees it: classes of workers in a store, a store that can be watched, paused and lost."""
+"""A fleet as dispatch sees it: classes of workers, and a store that can be watched, paused and lost."""
 
 from __future__ import annotations
 
