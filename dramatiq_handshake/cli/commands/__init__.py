@@ -1,0 +1,1 @@
+"""One module a command; `dramatiq_handshake.cli.app` registers them."""

@@ -1,0 +1,49 @@
+"""What is blocked: one row for all messages with the same need."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from dramatiq_handshake.cli.tables.style import DIM, new_table
+from dramatiq_handshake.cli.text import listed, visible
+from dramatiq_handshake.engine.blocked_models import BlockedNeedReport, BlockedReport
+from dramatiq_handshake.engine.report import duration_text
+
+__all__ = ["actor_key", "blocked_table"]
+
+
+def blocked_table(report: BlockedReport) -> Table:
+    """The needs, the longest blocked first."""
+    table = new_table("blocked", "messages", "queue", "requires", "for", "why, and where they are kept")
+    table.columns[1].justify = "right"
+    for need in report.needs:
+        table.add_row(
+            actor_key(need),
+            str(need.messages),
+            visible(need.queue),
+            listed(need.requires),
+            duration_text(need.age_ms),
+            _why(need),
+        )
+    return table
+
+
+def actor_key(need: BlockedNeedReport) -> str:
+    """What was called: ``name@version``, or what is known of it."""
+    if need.actor is None:
+        return "any actor"
+    return visible(need.actor if need.version is None else f"{need.actor}@{need.version}")
+
+
+def _why(need: BlockedNeedReport) -> Text:
+    if need.nearest is None:
+        nearest = "no worker was live on this queue"
+    else:
+        lacks = " and ".join(visible(lack.reason) for lack in need.nearest.lacks)
+        nearest = f"the nearest worker {lacks}"
+    return Text.assemble(
+        (visible(need.code), "yellow"),
+        f" {visible(need.reason, 300)}\n{nearest}\n",
+        (f"kept in {visible(need.place)}, need {visible(need.need_id)}", DIM),
+    )
