@@ -267,4 +267,7 @@ class FleetView:
         )
         remaining_ms = min((presence.remaining_ms for presence, _ in ours), default=None)
         lapses_at = float("inf") if remaining_ms is None else looked_at + remaining_ms / 1000
-        return _Queue(snapshot=snapshot, mark=token.mark, lapses_at=lapses_at, used_at=used_at)
+        # A class whose body is missing must be read again, although it won't look changed.
+        is_whole = all(presence.class_id in self._bodies for presence in token.classes)
+        mark = token.mark if is_whole else None
+        return _Queue(snapshot=snapshot, mark=mark, lapses_at=lapses_at, used_at=used_at)
