@@ -200,6 +200,7 @@ class Fleet:
         self._broker_url = broker_url
         self._ledger_path = ledger_path
         self.workers: list[WorkerProcess] = []
+        self._others: list[ChildProcess] = []
 
     def start(
         self,
@@ -268,6 +269,28 @@ class Fleet:
         self.workers.append(worker)
         return worker.wait_ready() if wait else worker
 
+    def run(self, label: str, code: str, **environment: str) -> ChildProcess:
+        """Run Python code in another process of the same fleet: a producer, as a rule.
+
+        Args:
+            label: Its name in the ledger.
+            code: What ``python -c`` runs; it may import `tests.support.apps.fleet`.
+            **environment: Further environment.
+        """
+        child = ChildProcess(
+            label,
+            [sys.executable, "-c", code],
+            self._directory / f"{len(self._others) + 1:02}-{label}.out",
+            environment={
+                "TEST_BROKER_URL": self._broker_url,
+                "APP_LEDGER": str(self._ledger_path),
+                "APP_LABEL": label,
+                **environment,
+            },
+        )
+        self._others.append(child)
+        return child
+
     def wait_ready(self) -> None:
         """Wait until every worker that was started with ``wait=False`` is booted."""
         for worker in self.workers:
@@ -290,8 +313,8 @@ class Fleet:
         """Leave nothing running. Under coverage, ask first: a worker writes its share when it ends."""
         if COVERAGE in os.environ:
             self._ask_to_end()
-        for worker in self.workers:
-            worker.kill9()
+        for child in (*self.workers, *self._others):
+            child.kill9()
 
     def _ask_to_end(self) -> None:
         running = [worker for worker in self.workers if worker.returncode is None]
@@ -305,11 +328,9 @@ class Fleet:
                 worker.kill9()
 
     def reports(self) -> list[tuple[str, str]]:
-        """What each worker printed, for the report of a failed test."""
+        """What each process printed, for the report of a failed test."""
         return [
-            (
-                f"output of worker {worker.label!r} (pid {worker.pid}, exit code {worker.returncode})",
-                worker.text,
-            )
-            for worker in self.workers
+            (f"output of {kind} {child.label!r} (pid {child.pid}, exit code {child.returncode})", child.text)
+            for kind, children in (("worker", self.workers), ("process", self._others))
+            for child in children
         ]
