@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from dramatiq_handshake.decide.plan import DispatchStatus
 from dramatiq_handshake.dispatch.deliveries import Deliveries
 from dramatiq_handshake.dispatch.options import (
     MESSAGE_OPTION,
-    is_listed_as_blocked,
+    blocked_need_id,
     marked_as_blocked,
     need_of,
 )
@@ -105,8 +106,9 @@ class Admission:
             return Verdict.TAKE
         need = self._need(message)
         if self._abilities.runs(need):
-            if is_listed_as_blocked(message):
-                self._blocked.taken(need, message)
+            listed_under = blocked_need_id(message)
+            if listed_under is not None:
+                self._blocked.taken(listed_under, message)
             return Verdict.TAKE
         if self._belongs_to(need, queue) or self._may_be_plain_work(need, queue):
             return Verdict.RETURN
@@ -122,7 +124,8 @@ class Admission:
         place = self._place(need, consumer.queue_name)
         carried: Message[Any] | MessageProxy = message
         plan = self._view.plan(need, plain_workers=lambda: False)
-        if plan is not None and plan.status is DispatchStatus.BLOCKED and not is_listed_as_blocked(message):
+        if plan is not None and plan.status is DispatchStatus.BLOCKED and blocked_need_id(message) is None:
+            plan = replace(plan, place=place)
             self._blocked.report(need, plan)
             listed = self._blocked.add(
                 need,
@@ -132,7 +135,7 @@ class Admission:
                 reference=self.carrier.reference(message),
             )
             if listed:
-                carried = marked_as_blocked(message)
+                carried = marked_as_blocked(message, need.id)
         self._registrar.ensure(open_lane(need, place))
         self.carrier.carry(consumer.inner, consumer.queue_name, place.queue, carried)
         self._diagnostics.emit(

@@ -104,9 +104,9 @@ class BlockedIndex:
             self._registrar.note(lane)
         return True
 
-    def taken(self, need: Need, message: Message[Any] | MessageProxy) -> None:
-        """Note that a worker took a listed message; `flush` tells the registry."""
-        self._taken.append((need.id, message.message_id))
+    def taken(self, need_id: str, message: Message[Any] | MessageProxy) -> None:
+        """Note that a worker took a message that is listed under a need; `flush` tells the registry."""
+        self._taken.append((need_id, message.message_id))
 
     def flush(self) -> None:
         """Clear the entries of messages that were taken, and report the needs that this restored.

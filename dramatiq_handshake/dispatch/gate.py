@@ -178,7 +178,7 @@ class Gate:
                 reference=carrier.reference(message),
             )
             if listed:
-                message = marked_as_blocked(message)
+                message = marked_as_blocked(message, need.id)
         elif place.kind is not PlaceKind.BASE:
             self._registrar.ensure(open_lane(need, place))
         return self._put(carrier, message, place)

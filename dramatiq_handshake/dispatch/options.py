@@ -22,8 +22,8 @@ __all__ = [
     "ACTOR_OPTIONS",
     "MESSAGE_OPTION",
     "ActorProfile",
+    "blocked_need_id",
     "capability_names",
-    "is_listed_as_blocked",
     "marked_as_blocked",
     "need_of",
     "profile_of",
@@ -181,12 +181,16 @@ def stamped(message: Message[Any], need: Need) -> Message[Any]:
     return message.copy(options=written) if written else message
 
 
-def marked_as_blocked(message: Message[Any] | MessageProxy) -> Message[Any]:
-    """The message with the note that the blocked index lists it, so that its taker clears the entry."""
-    marked: Message[Any] = message.copy(options={MESSAGE_OPTION: {**_carried(message), "blocked": True}})
+def marked_as_blocked(message: Message[Any] | MessageProxy, need_id: str) -> Message[Any]:
+    """The message with the note under which need the blocked index lists it; its taker clears the entry.
+
+    The id is written down, because a taker of another release may read another need off the same message.
+    """
+    marked: Message[Any] = message.copy(options={MESSAGE_OPTION: {**_carried(message), "blocked": need_id}})
     return marked
 
 
-def is_listed_as_blocked(message: Message[Any] | MessageProxy) -> bool:
-    """Whether the message says that the blocked index lists it."""
-    return _carried(message).get("blocked") is True
+def blocked_need_id(message: Message[Any] | MessageProxy) -> str | None:
+    """The id of the need under which the blocked index lists the message, if it says that it is listed."""
+    need_id = _carried(message).get("blocked")
+    return need_id if isinstance(need_id, str) else None

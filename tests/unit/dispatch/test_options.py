@@ -15,7 +15,7 @@ from dramatiq_handshake.decide.need import Need
 from dramatiq_handshake.dispatch.options import (
     MESSAGE_OPTION,
     ActorProfile,
-    is_listed_as_blocked,
+    blocked_need_id,
     marked_as_blocked,
     need_of,
     stamped,
@@ -58,7 +58,7 @@ def test_junk_under_our_option_is_ignored(value: Any) -> None:
     assert need.version == (carried["version"] if isinstance(carried.get("version"), str) else "2")
     assert need.protocol == (carried["protocol"] if type(carried.get("protocol")) is int else 1)
     assert (need.queue, need.actor) == ("ml", "train")
-    is_listed_as_blocked(message(**{MESSAGE_OPTION: value}))
+    blocked_need_id(message(**{MESSAGE_OPTION: value}))
 
 
 @given(junk)
@@ -85,19 +85,19 @@ def test_what_is_needed_rides_on_the_message() -> None:
 
 
 def test_a_note_of_an_earlier_blocking_does_not_outlive_the_next_enqueue() -> None:
-    blocked = marked_as_blocked(stamped(message(), need_of(message(), GPU)))
-    assert is_listed_as_blocked(blocked)
+    blocked = marked_as_blocked(stamped(message(), need_of(message(), GPU)), "4f2a")
+    assert blocked_need_id(blocked) == "4f2a"
 
     again = stamped(blocked, need_of(blocked, GPU))
 
-    assert not is_listed_as_blocked(again)
+    assert blocked_need_id(again) is None
     assert need_of(again, None) == need_of(blocked, None)
 
 
 def test_marking_a_message_leaves_the_original_alone() -> None:
     original = stamped(message(), need_of(message(), GPU))
-    marked_as_blocked(original)
-    assert not is_listed_as_blocked(original)
+    marked_as_blocked(original, "4f2a")
+    assert blocked_need_id(original) is None
 
 
 def test_the_message_wins_over_its_options_and_those_over_the_declaration() -> None:
@@ -132,7 +132,7 @@ def test_any_collection_given_with_a_send_can_be_encoded(requires: Any) -> None:
     ids=str,
 )
 def test_a_wrong_option_given_with_a_send_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(DeclarationError, match="message to 'train', .*expected"):
+    with pytest.raises(DeclarationError, match=r"message to 'train', .*expected"):
         need_of(message(**options), PLAIN)
 
 
