@@ -29,31 +29,31 @@ class Abilities:
         self._broker = broker
         self._profiles = profiles
         self._protocol = protocol
-        self._capabilities: frozenset[str] = frozenset()
-        self._free: frozenset[str] = frozenset()
+        # The capabilities, and the actors found free by these very ones: replaced together.
+        self._known: tuple[frozenset[str], set[str]] = (frozenset(), set())
 
     @property
     def capabilities(self) -> frozenset[str]:
         """What the worker advertises now."""
-        return self._capabilities
+        return self._known[0]
 
     @capabilities.setter
     def capabilities(self, names: frozenset[str]) -> None:
-        self._capabilities = names
-        self._free = frozenset()
+        self._known = (names, set())
 
     def runs_plain(self, actor: str) -> bool:
         """Whether a message for `actor` that carries nothing of ours can run here.
 
         Asked for every message: one set lookup once the actor is known to be free.
         """
-        if actor in self._free:
+        capabilities, free = self._known
+        if actor in free:
             return actor in self._broker.actors
         profile = self._profiles.get(actor)
         if actor not in self._broker.actors or profile is None or not self._speaks(1):
             return False
-        if profile.requires <= self._capabilities:
-            self._free |= {actor}
+        if profile.requires <= capabilities:
+            free.add(actor)
             return True
         return False
 
@@ -70,7 +70,7 @@ class Abilities:
 
     def has(self, requires: Collection[str]) -> bool:
         """Whether this worker advertises all of these capabilities."""
-        return self._capabilities.issuperset(requires)
+        return self.capabilities.issuperset(requires)
 
     def needs(self) -> Iterator[Need]:
         """Every need that a message for one of this worker's actors may have, and that it can run.
