@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from dramatiq_handshake.decide.events import Code, Diagnostic
+from dramatiq_handshake.storage.forking import renew_after_fork
 
 __all__ = ["Diagnostics", "Subscriber"]
 
@@ -36,6 +37,11 @@ class Diagnostics:
         self._lock = threading.Lock()
         self._described: dict[tuple[Code, str], float] = {}
         self._subscribers: defaultdict[Code, list[Subscriber]] = defaultdict(list)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start with a lock that nobody holds: an enqueue of the child may have to report something."""
+        self._lock = threading.Lock()
 
     def on(self, code: Code | str, callback: Subscriber) -> Callable[[], None]:
         """Call `callback` with every diagnostic of this code.

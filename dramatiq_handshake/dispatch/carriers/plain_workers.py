@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from dramatiq_handshake.storage.forking import renew_after_fork
+
 __all__ = ["PlainWorkers"]
 
 #: A worker renews its heartbeat at least every second; three leave room for a slow server.
@@ -46,6 +48,11 @@ class PlainWorkers:
         self._moved: dict[str, float] = {}
         self._sampled_at = float("-inf")
         self._answer = True
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start with a lock that nobody holds: another thread may have been waiting for the server."""
+        self._lock = threading.Lock()
 
     def possible(self) -> bool:
         """Whether a plain worker is there or can't be ruled out; at most one look a second.
