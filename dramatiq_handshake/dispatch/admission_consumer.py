@@ -250,13 +250,27 @@ class AdmissionConsumer(Consumer):
             waiting: list[Any] = []
             others: list[Any] = []
             for item in work_queue.queue:
-                (waiting if origin_of(_message_in(item)) is self else others).append(item)
+                (waiting if self._came_through_here(item) else others).append(item)
             if waiting:
                 work_queue.queue[:] = others
                 heapq.heapify(work_queue.queue)
-        for item in waiting:
-            self.requeue([_message_in(item)])
+        while waiting:
+            try:
+                self.requeue([_message_in(waiting[-1])])
+            except BaseException:
+                # Out of the queue and not returned, they would be held here for ever.
+                with work_queue.mutex:
+                    for item in waiting:
+                        heapq.heappush(work_queue.queue, item)
+                    work_queue.not_empty.notify_all()
+                raise
+            waiting.pop()
             work_queue.task_done()
+
+    def _came_through_here(self, item: Any) -> bool:
+        """Whether this lane delivered a waiting message, be it through a consumer that was rebuilt since."""
+        origin = origin_of(_message_in(item))
+        return origin is not None and origin.queue_name == self.queue_name
 
 
 def _message_in(item: Any) -> MessageProxy:
