@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 from dramatiq_handshake.decide.announced import registrations_of
@@ -27,7 +27,7 @@ from dramatiq_handshake.engine.fleet_models import (
     WorkerReport,
 )
 from dramatiq_handshake.engine.scope import Scope
-from dramatiq_handshake.wire.descriptor import UNKNOWN_SDK, WorkerDescriptor
+from dramatiq_handshake.wire.descriptor import UNKNOWN_SDK, WorkerDescriptor, WorkflowRegistration
 from dramatiq_handshake.wire.ecmascript import sorted_unique
 from dramatiq_handshake.wire.heartbeat import Heartbeat
 from dramatiq_handshake.wire.tokens import partition_of_token
@@ -62,13 +62,14 @@ def assemble_fleet(
     for read in advertised.workers:
         by_instance[read.record.instance_id].append(read)
     workers: list[WorkerReport] = []
+    actors = _Actors()
     hidden = 0
     for instance in sorted_unique(by_instance):
         places = by_instance[instance]
         # One instance id may stand for different workers in different tenants: another SDK numbers them.
         seen = [place for place in places if _is_seen(place, scope)]
         if seen:
-            workers.append(_Row(seen, now_ms, ttl_ms).report(control_plane, demands))
+            workers.append(_Row(seen, now_ms, ttl_ms).report(control_plane, demands, actors))
         else:
             hidden += 1
     planes = tuple(
@@ -105,7 +106,9 @@ class _Row:
         self._tokens = tuple(sorted_unique(place.record.token for place in places))
         self._places = freshest
 
-    def report(self, control_plane: WorkerDescriptor, demands: Collection[str]) -> WorkerReport:
+    def report(
+        self, control_plane: WorkerDescriptor, demands: Collection[str], actors: _Actors
+    ) -> WorkerReport:
         fields = self._beat_fields()
         descriptor = self._described.descriptor if self._described is not None else None
         if descriptor is not None:
@@ -113,7 +116,7 @@ class _Row:
                 **fields,
                 **_negotiated(control_plane, descriptor, demands),
                 **_stated(descriptor, self._now_ms),
-                actors=tuple(_actors(descriptor)),
+                actors=actors.of(descriptor),
                 partition=descriptor.partition or partition_of_token(self._tokens[0]),
                 legacy=descriptor.is_legacy,
             )
@@ -208,17 +211,37 @@ def _age_ms(ms: float | None, now_ms: int) -> int | None:
     return None if moment is None else max(0, now_ms - moment)
 
 
-def _actors(descriptor: WorkerDescriptor) -> Iterable[AnnouncedActor]:
-    for one in sorted(registrations_of(descriptor), key=lambda one: (one.name, one.version or "")):
-        yield AnnouncedActor(
-            name=one.name,
-            version=one.version,
-            queue=one.group,
-            requires=None if one.requires is None else tuple(sorted_unique(one.requires)),
-            origin=one.origin,
+class _Actors:
+    """The actors that a fleet announces, each held once: ten thousand workers share a handful of releases."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, AnnouncedActor] = {}
+
+    def of(self, descriptor: WorkerDescriptor) -> tuple[AnnouncedActor, ...]:
+        workflows = sorted(registrations_of(descriptor), key=lambda one: (one.name, one.version or ""))
+        return (
+            *(self._announced(one) for one in workflows),
+            *(self._step(name) for name in sorted_unique(descriptor.steps or ())),
         )
-    for name in sorted_unique(descriptor.steps or ()):
-        yield AnnouncedActor(name=name, step=True)
+
+    def _announced(self, one: WorkflowRegistration) -> AnnouncedActor:
+        key = (one.name, one.version, one.group, one.requires, one.origin)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = AnnouncedActor(
+                name=one.name,
+                version=one.version,
+                queue=one.group,
+                requires=None if one.requires is None else tuple(sorted_unique(one.requires)),
+                origin=one.origin,
+            )
+        return known
+
+    def _step(self, name: str) -> AnnouncedActor:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = AnnouncedActor(name=name, step=True)
+        return known
 
 
 def _control_plane(
