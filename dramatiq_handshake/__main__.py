@@ -22,6 +22,8 @@ def main() -> int:
             "pip install 'dramatiq-handshake[cli]'\n"
         )
         return 2
+    except KeyboardInterrupt:  # importing takes a moment, too
+        return 130
     return run(sys.argv[1:])
 
 

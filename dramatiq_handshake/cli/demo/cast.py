@@ -44,7 +44,7 @@ class Role:
 
     Attributes:
         name: What the story and the ledger call it.
-        what: What makes it different, in a few words.
+        what: What makes it different, as part of a sentence.
         release: Which code it runs.
         queues: The base queues that it consumes; all if empty.
         capabilities: What its environment says that it can do.
@@ -59,12 +59,16 @@ class Role:
     namespace: str = ""
 
 
-CPU = Role("cpu", "today's release, no GPU", Release.TODAY, queues=("ml",))
-OLD = Role("old", "yesterday's release", Release.YESTERDAY, queues=("default",))
+CPU = Role("cpu", "today's release on a machine without a GPU", Release.TODAY, queues=("ml",))
+OLD = Role("old", "yesterday's release, not yet replaced", Release.YESTERDAY, queues=("default",))
 LAPTOP = Role(
-    "laptop", "a developer's, in a namespace", Release.TODAY, capabilities="gpu", namespace="ada-laptop"
+    "laptop",
+    "a developer's machine with a GPU, in a namespace of its own",
+    Release.TODAY,
+    capabilities="gpu",
+    namespace="ada-laptop",
 )
-GPU = Role("gpu", "today's release, with a GPU", Release.TODAY, capabilities="gpu")
+GPU = Role("gpu", "today's release on a machine with a GPU", Release.TODAY, capabilities="gpu")
 
 
 class Player:
@@ -165,16 +169,18 @@ class Cast:
         return {name: value for name, value in settings.items() if value}
 
     def stop(self) -> None:
-        """Let every worker finish, and kill who doesn't; an interrupt kills at once."""
-        try:
-            for player in self.players:
-                player.request_stop()
-            deadline = time.monotonic() + STOP_WAIT_S
-            for player in self.players:
-                player.wait(max(0.0, deadline - time.monotonic()))
-        finally:
-            for player in self.players:
-                player.kill()
+        """Let every worker finish, and kill who takes too long."""
+        for player in self.players:
+            player.request_stop()
+        deadline = time.monotonic() + STOP_WAIT_S
+        for player in self.players:
+            player.wait(max(0.0, deadline - time.monotonic()))
+        self.kill()
+
+    def kill(self) -> None:
+        """End every worker at once."""
+        for player in self.players:
+            player.kill()
 
     def __enter__(self) -> Self:
         return self
@@ -185,4 +191,5 @@ class Cast:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        # Whoever breaks the story off wants the prompt back; Ctrl-C has reached the server as well.
+        self.kill()

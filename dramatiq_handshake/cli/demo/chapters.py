@@ -12,6 +12,8 @@ from dramatiq_handshake.cli.demo.cast import CPU, GPU, LAPTOP, OLD
 from dramatiq_handshake.cli.demo.ledger import SENT, Entry
 from dramatiq_handshake.cli.demo.pictures import blocked_card, fleet_table, timeline
 from dramatiq_handshake.cli.demo.stage import Stage
+from dramatiq_handshake.cli.tables.fleet import common_capabilities
+from dramatiq_handshake.cli.text import listed
 from dramatiq_handshake.decide.events import Code
 from dramatiq_handshake.decide.negotiate import Outcome
 from dramatiq_handshake.engine import BlockedNeedReport, WorkerReport
@@ -35,17 +37,20 @@ GPU_CAPABILITY = "gpu"
 def who_is_live(stage: Stage) -> None:
     """Three workers advertise, each something else."""
     tell, roles = stage.narrator, (CPU, OLD, LAPTOP)
-    tell.say("A fleet is never one version. These three are started, each a process of its own:")
+    tell.say("A fleet is never one version. These are started, each a process of its own:")
     for role in roles:
+        tell.say(f"{role.name}: {role.what}")
         tell.code(f"$ {stage.cast.command(role)}")
     booted = stage.raise_curtain(roles)
     stage.wait(lambda: stage.live().keys() == booted.keys(), PROMPT_S)
     live = stage.live()
     tell.show(fleet_table(live, roles))
     tell.say(
-        "So says engine.fleet(). Every worker advertised what it can do, and was negotiated against this "
-        "producer, whose actors ask for a GPU somewhere. Degraded: it gets all work but that."
+        "So says engine.fleet(). Each advertised itself, and was negotiated against this producer, whose "
+        "actors ask for a GPU somewhere; degraded means that a worker gets all work but that."
     )
+    if common := common_capabilities(list(live.values())):
+        tell.say(f"What all of them can do: {listed(common, ', ')}.")
     tell.check(
         live.keys() == booted.keys(),
         f"live are {_and(live)}: exactly those who wrote in the ledger that they consume",
@@ -70,20 +75,24 @@ def work_that_runs(stage: Stage) -> None:
 def nobody_has_a_gpu(stage: Stage) -> None:
     """A message that requires what nobody has is blocked."""
     tell = stage.narrator
-    tell.code('>>> train.send("mnist")   # @dramatiq.actor(queue_name="ml", requires=["gpu"], version="2")')
+    tell.code('@dramatiq.actor(queue_name="ml", requires=["gpu"], version="2")')
+    tell.code("def train(dataset): ...")
+    tell.code('>>> train.send("mnist")')
     tell.say(
         "Plain Dramatiq would hand it to cpu, which can't run it. Here it is negotiated before it is "
         "dispatched. (laptop has a GPU, but lives in a namespace of its own: never a candidate.)"
     )
     _check_blocked(stage, "train", stage.send("train", "mnist"))
+    tell.say("engine.blocked() has it all: both descriptors, and per live worker what it lacks.")
 
 
 def nobody_knows_the_actor(stage: Stage) -> None:
     """A message for an actor of a newer release is blocked in a lane of its own."""
     tell = stage.narrator
-    tell.code('>>> added_later.send("order 7")   # only today\'s release has this actor')
+    tell.code('>>> added_later.send("order 7")')
     tell.say(
-        "Its queue is consumed by old, which has never heard of it; in plain Dramatiq, old would dead-letter it."
+        "Only today's release has this actor, but old consumes its queue. Plain Dramatiq would let old take "
+        "the message, and dead-letter it. Here it waits in a lane of its own."
     )
     _check_blocked(stage, "added_later", stage.send("added_later", "order 7"))
 
@@ -92,6 +101,7 @@ def a_capable_worker_comes(stage: Stage) -> None:
     """A worker that can comes up, and the blocked work runs at once."""
     tell = stage.narrator
     waiting = [entry for entry in stage.ledger.entries(SENT) if stage.run_of(entry.message_id) is None]
+    tell.say(f"{GPU.name}: {GPU.what}")
     tell.code(f"$ {stage.cast.command(GPU)}")
     booted = stage.raise_curtain([GPU])[GPU.name]
     with tell.waiting("waiting for the blocked work"):
@@ -150,7 +160,6 @@ def _check_blocked(stage: Stage, actor: str, message_id: str) -> None:
     need = stage.blocked_need(message_id)
     if need is not None:
         tell.show(blocked_card(need, stage.consumers_of(need.queue)))
-        tell.say("So says engine.blocked(), which has both descriptors and the delta for every worker, too.")
     # Whoever might run it wrongly had all the time that this took.
     _check_ran_on(stage, stage.send("greet", "Bob"), OLD.name, "other work goes on: ")
     run = stage.run_of(message_id)

@@ -100,9 +100,9 @@ class Narrator:
         self._console.print()
         claims = len(self.claims)
         if not self.failures:
-            self._paragraph(
-                f"All of it happened: {claims} claims held, in {took_s:.1f} s.", style="bold green"
-            )
+            happened = f"All of it happened: {claims} claims held, in {took_s:.1f} s."
+            self._paragraph(happened, style="bold green")
+            self._paragraph("Ask a fleet of your own: dramatiq-handshake fleet --url redis://HOST:6379/0")
             return
         steps = {claim.chapter: None for claim in self.failures}
         self._paragraph(

@@ -11,7 +11,7 @@ from dramatiq_handshake.cli.demo.cast import Role
 from dramatiq_handshake.cli.demo.ledger import Entry
 from dramatiq_handshake.cli.tables.blocked import actor_key
 from dramatiq_handshake.cli.tables.fleet import common_capabilities, own_capabilities
-from dramatiq_handshake.cli.tables.style import DIM, new_table, outcome_text
+from dramatiq_handshake.cli.tables.style import new_table, outcome_text
 from dramatiq_handshake.cli.text import listed, visible
 from dramatiq_handshake.engine import BlockedNeedReport, WorkerReport
 from dramatiq_handshake.engine.report import duration_text
@@ -24,19 +24,19 @@ def fleet_table(live: Mapping[str, WorkerReport], roles: Sequence[Role]) -> Tabl
     table = new_table("worker", "consumes", "can do", "announces", "negotiated")
     common = common_capabilities(list(live.values()))
     for role in roles:
-        who = Text.assemble((role.name, "bold"), "\n", (role.what, DIM))
+        who = Text(role.name, style="bold")
         worker = live.get(role.name)
         if worker is None:
             table.add_row(who, "-", "-", "-", Text("not live", style="red"))
             continue
-        negotiated = Text.assemble(outcome_text(worker.outcome), f", protocol {worker.protocol}")
+        negotiated = outcome_text(worker.outcome)
         if worker.missing:
-            negotiated.append(f"\nlacks {listed(worker.missing, ', ')}")
+            negotiated.append(f": lacks {listed(worker.missing, ', ')}")
         table.add_row(
             who,
             listed(worker.tokens),
-            listed(own_capabilities(worker, common), none="nothing special"),
-            listed((actor.key for actor in worker.actors), none="nothing"),
+            listed(own_capabilities(worker, common)),
+            listed(actor.key for actor in worker.actors),
             negotiated,
         )
     return table
@@ -63,7 +63,8 @@ def blocked_card(need: BlockedNeedReport, consumers: Sequence[str]) -> Table:
     if need.nearest is not None:
         lacks = " and ".join(visible(lack.reason) for lack in need.nearest.lacks)
         card.add_row("nearest", f"{listed(consumers, ', ')} {lacks}")
-    card.add_row("kept in", f"{visible(need.place)}, since {duration_text(need.age_ms)}")
+    card.add_row("since", f"{duration_text(need.age_ms)} ago")
+    card.add_row("kept in", f"{visible(need.place)}, a queue that only those who can run it consume")
     return card
 
 
