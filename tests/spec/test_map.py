@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MAP = Path(__file__).with_name("map.toml")
 PROOFS = ("tests", "later", "not_applicable")
 IDENTIFIER = re.compile(r"([HR])-(\d{3})")
-LATER = re.compile(r"issue [2-8]")
+LATER = re.compile(r"issue [3-8]")
 #: A reason of two words explains nothing.
 SHORTEST_REASON = 20
 
