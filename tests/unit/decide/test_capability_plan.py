@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dramatiq_handshake.decide.candidate import candidate_of
@@ -20,6 +20,7 @@ CONTROL_PLANE = WorkerDescriptor(
 fleets = st.lists(descriptors, min_size=1, max_size=4)
 
 
+@settings(max_examples=40)
 @given(st.lists(names, max_size=4), fleets)
 def test_it_agrees_with_the_plan_that_dispatching_makes(requires, workers):
     """A need without an actor asks for the capabilities alone: same verdict, code and delta."""
@@ -37,6 +38,7 @@ def test_it_agrees_with_the_plan_that_dispatching_makes(requires, workers):
     assert len(ours.workers) == len(contract.workers)
 
 
+@settings(max_examples=40)
 @given(st.lists(names, max_size=4), fleets)
 def test_the_requirements_keep_the_order_in_which_they_were_first_named(requires, workers):
     """And so does what is missing of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dramatiq_handshake.decide.directory import (
@@ -189,6 +189,7 @@ def test_what_can_not_be_read_is_skipped_reported_and_named():
     assert "3 advertisement(s) could not be read" in directory.detail
 
 
+@settings(max_examples=40)
 @given(st.lists(raw_descriptors(), max_size=4), st.lists(beats, max_size=4), st.data())
 def test_the_order_of_advertisements_does_not_matter(descriptors, live, data):
     """A scan returns them in any order; only the name of two that share a key is the first one's."""
@@ -206,6 +207,7 @@ def test_the_order_of_advertisements_does_not_matter(descriptors, live, data):
     assert one.detail == other.detail
 
 
+@settings(max_examples=40)
 @given(st.lists(raw_descriptors(), max_size=3), st.one_of(json_values, st.binary()), st.integers(0, 3))
 def test_nothing_that_stands_among_the_good_ones_harms_them(descriptors, junk, position):
     """Unless it is a worker itself, what is added leaves every entry as it was."""
@@ -215,6 +217,7 @@ def test_nothing_that_stands_among_the_good_ones_harms_them(descriptors, junk, p
     assert got.workflows == good.workflows
 
 
+@settings(max_examples=40)
 @given(st.lists(raw_descriptors(), max_size=3))
 def test_descriptors_may_be_given_parsed_or_raw(descriptors):
     """A process that has them parsed doesn't parse them again."""

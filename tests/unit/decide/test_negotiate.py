@@ -53,6 +53,7 @@ def test_what_is_required_is_looked_for_on_the_remote_only():
     result = negotiate(side("a"), side("a"), ["b", "a", "b"])
     assert (result.outcome, result.missing_required) == (Outcome.DEGRADED, ("b",))
     assert result.reason.endswith("what is required: b")
+    assert negotiate(side("a", "b"), side("a"), ["b"]).missing_required == ("b",)
 
 
 def test_no_common_major_is_incompatible_whatever_else_is_missing():

@@ -78,6 +78,14 @@ def plan(need, *candidates, **fields):
             NEED,
             id="a stated version asks for something",
         ),
+        pytest.param(
+            PLAIN,
+            [worker(protocol=(2, 2))],
+            {"plain_consumers": True},
+            BLOCKED,
+            NEED,
+            id="a plugin worker that announces it is the one to mend",
+        ),
         pytest.param(GPU, [], {}, BLOCKED, REQUIREMENT, id="required, nobody live"),
         pytest.param(
             GPU, [], {"plain_consumers": True}, BLOCKED, REQUIREMENT, id="plain workers have no gpu"
@@ -210,6 +218,9 @@ def test_somebody_capable_but_nobody_compatible_is_the_protocols_fault():
     made = plan(GPU, worker("gpu", protocol=(2, 3)), worker())
     assert (made.code, made.worker_ranges) == (Code.PROTOCOL_INCOMPATIBLE, ((2, 3),))
     assert made.missing_capabilities == ()
+    other_version = Need("ml", "train", version="2")
+    made = plan(other_version, worker(actors={"train": frozenset("1")}))
+    assert (made.code, made.worker_ranges) == (Code.CAPABILITY_UNAVAILABLE, ())
     need = replace(GPU, requires=frozenset({"gpu", "saga", "signals"}))
     made = plan(need, worker("gpu"), worker("saga"), worker("signals", foreign=True))
     assert (made.code, made.missing_capabilities) == (Code.CAPABILITY_UNAVAILABLE, ("signals",))
