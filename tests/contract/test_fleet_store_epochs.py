@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dramatiq_handshake.storage.base import SERVED_LATELY_MS, FleetStore, Mark, WorkerState
 from tests.contract.builders import ad, lane, look_at
 from tests.contract.harness import TTL_MS, FakeClock
@@ -91,14 +93,35 @@ def test_a_class_that_lapses_changes_its_token_though_nobody_writes(
     assert mark_of(peer) == Mark(mark.epoch, 1)
 
 
-def test_a_class_that_lapsed_and_came_back_is_a_change(store: FleetStore, clock: FakeClock) -> None:
+@pytest.mark.parametrize("others", [[], ["w2"]], ids=["alone", "among others"])
+def test_a_class_that_lapsed_and_came_back_is_a_change(
+    store: FleetStore, clock: FakeClock, others: list[str]
+) -> None:
     """Else a reader that slept in between would take the new lease for the old one's."""
+    for instance in ("w1", *others):
+        store.advertise(ad(instance, class_id=f"of {instance}"))
+    mark = mark_of(store)
+    clock.advance(TTL_MS - 1_000)
+    for instance in others:
+        store.advertise(ad(instance, class_id=f"of {instance}"))
+    clock.advance(2_000)
+
+    store.advertise(ad("w1", class_id="of w1"))
+
+    assert mark_of(store).classes == mark.classes
+    assert changed(store, mark)
+
+
+def test_a_class_that_comes_back_after_the_clock_was_set_back_is_a_change(
+    store: FleetStore, clock: FakeClock
+) -> None:
     store.advertise(ad("w1"))
     mark = mark_of(store)
-    clock.advance(TTL_MS + 1_000)
+    clock.set_back(3_600_000)
 
     store.advertise(ad("w1"))
 
+    assert mark_of(store).classes == mark.classes
     assert changed(store, mark)
 
 

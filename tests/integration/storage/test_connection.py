@@ -248,6 +248,9 @@ def test_a_user_with_the_documented_rights_can_do_everything(
 
     exercise(store)
 
+    own_valkey.client.set(f"{PREFIX}-worker-heartbeat:ml:legacy", "{}", ex=35)
+    own_valkey.client.set(f"{PREFIX}-unrelated", "not ours")
+    assert [found.instance_id for found in store.scan_advertisements()] == ["legacy"]
     store.advertise(ad())
     record = own_valkey.client.hgetall(f"{{{PREFIX}:handshake:1}}:instance:w1")
     assert record[b"client"] == b"", "CLIENT ID was denied, and nothing else was"
