@@ -58,6 +58,8 @@ class Advertiser:
         beat_interval_ms: int,
     ) -> None:
         self.instance_id = new_instance_id()
+        #: How often it beats.
+        self.interval_s = beat_interval_ms / 1000
         #: Set when the worker leaves: it is advertised as draining from then on.
         self.draining = threading.Event()
         self._broker = broker
@@ -70,7 +72,6 @@ class Advertiser:
         self._protocol = protocol
         self._namespace = namespace
         self._in_flight = in_flight
-        self._interval_s = beat_interval_ms / 1000
         self._started_at = int(time.time() * 1000)
         self._advertised: Advertisement | None = None
         self._beat_at = float("-inf")
@@ -98,7 +99,7 @@ class Advertiser:
                 (advertisement.etag, advertisement.tokens, advertisement.state)
                 == (previous.etag, previous.tokens, previous.state)
             )
-            if unchanged and time.monotonic() - self._beat_at < self._interval_s:
+            if unchanged and time.monotonic() - self._beat_at < self.interval_s:
                 return
             self._store.advertise(advertisement)
             self._advertised = advertisement

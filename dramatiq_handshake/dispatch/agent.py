@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkerAgent"]
 
+#: How often a worker ticks, unless it beats more often.
 TICK_S = 1.0
 #: How long a leaving worker waits for its agent's tick in hand, which waits at most for the registry.
 STOP_WAIT_S = 5.0
@@ -67,6 +68,7 @@ class WorkerAgent:
         self._blocked = blocked
         self._service = service
         self._logger = logger
+        self._tick_s = min(TICK_S, advertiser.interval_s)
         self._wake = threading.Event()
         self._leaving = threading.Event()
         self._ticked = threading.Event()
@@ -134,7 +136,7 @@ class WorkerAgent:
             except Exception:
                 self._logger.exception("A tick of the handshake failed; the worker goes on, the next is due.")
             self._ticked.set()
-            self._wake.wait(TICK_S)
+            self._wake.wait(self._tick_s)
 
     def _beat(self) -> None:
         try:
