@@ -1,0 +1,1 @@
+"""What the handshake costs, measured against bare Dramatiq on one machine; the method is in README.md."""

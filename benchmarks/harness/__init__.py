@@ -1,0 +1,1 @@
+"""How things are measured here: pairs, statistics, bars, a server that counts."""
