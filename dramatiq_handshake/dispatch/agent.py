@@ -152,10 +152,10 @@ class WorkerAgent:
     def _tick(self) -> None:
         self._refresh_abilities()
         self._advertiser.beat_if_due()
-        if self._service is not None:
-            self._service.look_into_own_lanes()
         bases = self._advertiser.bases()
         self._view.renew(bases)
         if self._service is not None:
+            if self._service.look_into_own_lanes():
+                self._view.renew(bases)
             self._service.sync(bases)
         self._blocked.flush()

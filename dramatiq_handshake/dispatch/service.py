@@ -80,23 +80,29 @@ class LaneService:
             if depth == 0:
                 self._store.retire_lane(name, quiet_ms=LANE_QUIET_MS)
 
-    def look_into_own_lanes(self) -> None:
+    def look_into_own_lanes(self) -> bool:
         """Register those of the own need lanes that hold messages and that the registry does not know.
+
+        Returns:
+            Whether there were any.
 
         Raises:
             RegistryUnavailable: A found lane can't be registered just now.
         """
         now = time.monotonic()
         if now - self._depths_at < DEPTH_LOOK_S:
-            return
+            return False
         known = {lane.name for lane in self._view.lanes}
         places = {need_place(need).queue: need for need in self._abilities.needs()}
         unknown = [name for name in places if name not in known]
-        for name, depth in zip(unknown, self._carrier.depths(unknown), strict=True):
-            if depth:
-                self._logger.info("Found %d messages in lane %r, which nobody had registered.", depth, name)
-                self._store.register_lane(open_lane(places[name], need_place(places[name])))
+        found = {
+            name: depth for name, depth in zip(unknown, self._carrier.depths(unknown), strict=True) if depth
+        }
+        for name, depth in found.items():
+            self._logger.info("Found %d messages in lane %r, which nobody had registered.", depth, name)
+            self._store.register_lane(open_lane(places[name], need_place(places[name])))
         self._depths_at = now
+        return bool(found)
 
     def _own_requirement_lanes(self) -> set[str]:
         """The requirement lanes of this worker's own actors: served always, whether used or not."""
