@@ -4,8 +4,8 @@ How a block is executed depends on its language:
 
 - ``python``: its first line is a comment with a file name; the block is written there.
 - ``sh``: each line is a command. ``make`` verbs must exist in the Makefile (a dry run), ``pip install`` must
-  name this distribution and extras that it has, ``python FILE`` is run to its end, ``dramatiq MODULE`` is
-  started as a real worker that goes on running.
+  name this distribution and extras that it has, ``python FILE`` and ``dramatiq-handshake …`` are run to
+  their end, ``dramatiq MODULE`` is started as a real worker that goes on running.
 - ``text``: what the last command printed; ``…`` stands for anything. A finished command must have printed
   exactly this, a worker must come to print each line.
 
@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 import pytest
 import redis
@@ -120,22 +121,27 @@ class Reader:
                 self.children.append(worker)
                 self._printed = worker.wait_ready()
             case ["python", script]:
-                done = subprocess.run(
-                    [sys.executable, "-W", "error", script],
-                    cwd=self.directory,
-                    env=clean_environment(environment),
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    timeout=COMMAND_S,
-                    check=False,
-                )
-                assert done.returncode == 0, (
-                    f"{where}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
-                )
-                self._printed = done.stdout
+                self._printed = self._finish([script], environment, where)
+            case ["dramatiq-handshake", *arguments]:
+                self._printed = self._finish(["-m", "dramatiq_handshake", *arguments], environment, where)
             case _:
                 raise AssertionError(f"{where}: this kind of command is not executed")
+
+    def _finish(self, arguments: list[str], environment: dict[str, str], where: str) -> str:
+        """Run Python to its end, with warnings as errors, and return what it printed."""
+        expanded = [Template(argument).substitute(environment) for argument in arguments]
+        done = subprocess.run(
+            [sys.executable, "-W", "error", *expanded],
+            cwd=self.directory,
+            env=clean_environment(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
 
     def _compare(self, block: Block) -> None:
         where = f"README line {block.line}"
