@@ -71,7 +71,7 @@ def test_ours_another_sdks_and_legacy_workers_are_seen_together(
         registrations=[{"name": "invoice", "version": "3", "group": "invoice", "origin": "billing"}],
         steps=["charge"],
     )
-    sdk.beat("charge", "node-1")
+    sdk.beat("charge", "node-1", '{"status": "up"}')
     sdk.beat("processing", "old-1")
     directory = engine.workflow_directory()
     assert [(entry.evidence.value, entry.key, entry.runtimes) for entry in directory.workflows] == [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dramatiq_handshake.decide.candidate import Candidate
@@ -230,7 +231,7 @@ def test_what_stays_blocked_is_listed_whatever_leaves_between_two_pages(seed: in
     assert set(blocked) <= listed
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3])
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
 def test_a_need_whose_oldest_messages_leave_does_not_make_the_walk_skip_another(
     store: MemoryStore, clock: Clock, limit: int
 ) -> None:
@@ -243,6 +244,7 @@ def test_a_need_whose_oldest_messages_leave_does_not_make_the_walk_skip_another(
     store.release({"a": ["1"]})
     while cursor is not None:
         page = engine.blocked(limit=limit, cursor=cursor)
+        assert len(set(ids_of(page))) == len(page)
         listed, cursor = listed + ids_of(page), page.next_cursor
     assert "2" in listed
 
@@ -273,20 +275,32 @@ def test_a_limit_out_of_bounds_is_refused(store: MemoryStore, limit: object) -> 
         HandshakeEngine(store=store).blocked(limit=limit)  # type: ignore[arg-type]  # what the test is about
 
 
-@given(st.one_of(st.text(), st.binary().map(lambda raw: raw.hex()), st.integers()))
-def test_a_cursor_of_somebody_else_is_refused(cursor: object) -> None:
-    store = MemoryStore()
-    block(store, need(), "1")
-    with pytest.raises(ConfigurationError, match="expected the next_cursor of an earlier report"):
-        HandshakeEngine(store=store).blocked(cursor=cursor)  # type: ignore[arg-type]  # what the test is about
-
-
 KEYS = st.sampled_from(["workers", "missingCapabilities", "id", "lacks", "kind", "wanted", "reason", "other"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
+
+
+#: A cursor holds three things; the examples below have three wrong ones.
+NO_CURSOR = JSON.filter(lambda value: not isinstance(value, list) or len(value) != 3)
+
+
+def as_cursor(value: object) -> str:
+    """A value in the clothes of a cursor."""
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
+
+
+@given(st.one_of(st.text(), st.integers(), NO_CURSOR.map(as_cursor)))
+@example(as_cursor([1, 2, None]))
+@example(as_cursor([True, "n1", None]))
+@example(as_cursor([1, "n1", 5]))
+def test_a_cursor_of_somebody_else_is_refused(cursor: object) -> None:
+    store = MemoryStore()
+    block(store, need(), "1")
+    with pytest.raises(ConfigurationError, match="expected the next_cursor of an earlier report"):
+        HandshakeEngine(store=store).blocked(cursor=cursor)  # type: ignore[arg-type]  # what the test is about
 
 
 @given(st.one_of(st.text(), JSON.map(json.dumps), st.just("[" * 100_000)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from dramatiq_handshake.decide.events import Diagnostic
-from dramatiq_handshake.engine import HandshakeEngine
+from dramatiq_handshake.engine import HandshakeEngine, core
 from dramatiq_handshake.errors import ConfigurationError, RegistryUnavailable
 from dramatiq_handshake.storage import MemoryStore
 from dramatiq_handshake.storage.base import BlockedNeed, ControlPlaneRecord, WorkerRecord
@@ -94,6 +95,16 @@ def test_asking_announces_nothing() -> None:
     engine.fleet()
     engine.blocked()
     assert (store.scan_advertisements(), store.control_planes()) == ((), ())
+
+
+def test_a_source_tree_that_nobody_installed_still_has_an_observer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(core, "version", not_installed)
+    descriptor = core.observer_descriptor.__wrapped__()
+    assert descriptor.sdk is not None
+    assert (descriptor.sdk.name, descriptor.sdk.version) == ("dramatiq-handshake", "0")
 
 
 def test_findings_are_logged_where_nobody_subscribed(caplog: pytest.LogCaptureFixture) -> None:
