@@ -153,7 +153,7 @@ class Admission:
             Code.CARRY_FAILED,
             f"a message for {message.actor_name!r} could not be brought to its lane ({type(error).__name__}: "
             f"{error}); it is held here and tried again in {retry_s:.1f} s",
-            about=message.actor_name,
+            about=str(message.actor_name),
             actor=message.actor_name,
         )
 

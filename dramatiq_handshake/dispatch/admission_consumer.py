@@ -153,13 +153,19 @@ class AdmissionConsumer(Consumer):
         remember_origin(message, self)
         self._admission.deliveries.add(self.queue_name, message)
         self.delivered_at = time.monotonic()
-        verdict = self._admission.judge(message, self.queue_name)
+        held = _Held(message, time.monotonic())
+        try:
+            verdict = self._admission.judge(message, self.queue_name)
+        except Exception as error:  # noqa: BLE001 - admission never raises, whatever a peer's message is made of
+            self._hold(held, error)
+            return None
         if verdict is Verdict.TAKE:
             return message
         if verdict is Verdict.RETURN:
-            self._held.append(_Held(message, time.monotonic() + PLAIN_HOLD_S))
+            held.due += PLAIN_HOLD_S
+            self._held.append(held)
         else:
-            self._settle(_Held(message, 0.0))
+            self._settle(held)
         return None
 
     def _settle_held(self) -> None:
@@ -180,11 +186,14 @@ class AdmissionConsumer(Consumer):
                 self._admission.carrier.requeue(self.inner, self.queue_name, [message])
             self.discard(message)
         except Exception as error:  # noqa: BLE001 - admission never raises: a rebuilt consumer forgets its prefetch
-            held.tries += 1
-            wait_s = min(HOLD_S * 2**held.tries, HOLD_MAX_S)
-            held.due = time.monotonic() + wait_s
-            self._held.append(held)
-            self._admission.carry_failed(message, error, wait_s)
+            self._hold(held, error)
+
+    def _hold(self, held: _Held, error: Exception) -> None:
+        held.tries += 1
+        wait_s = min(HOLD_S * 2**held.tries, HOLD_MAX_S)
+        held.due = time.monotonic() + wait_s
+        self._held.append(held)
+        self._admission.carry_failed(held.message, error, wait_s)
 
     def _reject_undecodable(self, error: DecodeError) -> None:
         self._admission.logger.error(
@@ -200,9 +209,11 @@ class AdmissionConsumer(Consumer):
         """Give back what was fetched and not handed out, once; and what is held here."""
         if self._prefetch_returned:
             return
-        self._admission.carrier.release_prefetched(self.inner)
-        while self._held:
-            self.discard(self._held.popleft().message)
+        held = [one.message for one in self._held]
+        self._admission.carrier.release_prefetched(self.inner, self.queue_name, held)
+        self._held.clear()
+        for message in held:
+            self.discard(message)
         self._recover()
         self._prefetch_returned = True
 

@@ -47,16 +47,18 @@ def joining_lanes(
         deadline = None if timeout is None else time.monotonic() + timeout / 1000
         while True:
             left_ms = None if deadline is None else max(1, int((deadline - time.monotonic()) * 1000))
+            were_finished = not carrier.unfinished_lanes(queue_name)
+            # It looks for dead letters last: those of the lanes count only where these were finished before.
             join(queue_name, timeout=left_ms, **options)
             unfinished = carrier.unfinished_lanes(queue_name)
             if not unfinished:
                 # A lane's message may have put another one on the base.
-                if not any(
+                if were_finished and not any(
                     broker.queues[name].unfinished_tasks for name in (queue_name, dq_name(queue_name))
                 ):
                     return
                 continue
-            if all(is_hopeless(lane) for lane in unfinished):
+            if all(carrier.only_waits(lane) and is_hopeless(lane) for lane in unfinished):
                 raise CapabilityUnavailable("; ".join(why(lane) for lane in sorted(unfinished)))
             if deadline is not None and time.monotonic() >= deadline:
                 raise QueueJoinTimeout(  # type: ignore[no-untyped-call]  # Dramatiq's

@@ -78,8 +78,15 @@ class Carrier(BrokerIdentity, Protocol):
         """Return fetched, unacknowledged messages to the queue they came from."""
         ...
 
-    def release_prefetched(self, origin: Consumer) -> None:
-        """Make a consumer drop what it has prefetched and not handed out; `recover` then returns it."""
+    def release_prefetched(self, origin: Consumer, queue: str, held: Sequence[MessageProxy]) -> None:
+        """Make a consumer drop what it has prefetched and not handed out.
+
+        Where the broker keeps account of it, `recover` then returns it and what was held; where not, this
+        call does.
+
+        Args:
+            held: What it has handed out and nobody has taken.
+        """
         ...
 
     def recover(self, queue: str, in_hand: Iterable[str]) -> int:

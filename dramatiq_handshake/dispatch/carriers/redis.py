@@ -135,7 +135,7 @@ class RedisCarrier:
             for message in messages:
                 _forget(origin, message)
 
-    def release_prefetched(self, origin: Consumer) -> None:
+    def release_prefetched(self, origin: Consumer, queue: str, held: Sequence[MessageProxy]) -> None:
         """Drop the consumer's cache: `recover` then finds these ids in the ack set and returns them."""
         origin.message_cache = []  # type: ignore[attr-defined]  # of Dramatiq's Redis consumer
 

@@ -7,6 +7,7 @@ from queue import Queue
 from typing import TYPE_CHECKING, Any
 
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.errors import QueueNotFound
 
 from dramatiq_handshake.decide.need import base_of, is_lane
 
@@ -27,6 +28,8 @@ class StubCarrier:
 
     def _queue(self, name: str) -> Queue[bytes]:
         queues: dict[str, Queue[bytes]] = self._broker.queues
+        if base_of(name) not in queues:
+            raise QueueNotFound(base_of(name))  # type: ignore[no-untyped-call]  # Dramatiq's
         # setdefault, not a check: a producer and a consumer thread may meet here.
         return queues.setdefault(name, Queue()) if is_lane(name) else queues[name]
 
@@ -37,6 +40,11 @@ class StubCarrier:
     def unfinished_lanes(self, base: str) -> set[str]:
         """Those of them that hold messages, being processed or not."""
         return {name for name in self.lanes(base) if self._broker.queues[name].unfinished_tasks}
+
+    def only_waits(self, lane: str) -> bool:
+        """Whether no message of the lane is with a worker."""
+        queue = self._broker.queues[lane]
+        return bool(queue.unfinished_tasks <= queue.qsize())
 
     def fingerprint(self) -> str:
         """A stub broker lives in this process alone."""
@@ -76,8 +84,9 @@ class StubCarrier:
             self._queue(queue).put(message.encode())
             origin.ack(message)
 
-    def release_prefetched(self, origin: Consumer) -> None:
+    def release_prefetched(self, origin: Consumer, queue: str, held: Sequence[MessageProxy]) -> None:
         """The stub's consumers prefetch nothing that they have not handed out."""
+        self.requeue(origin, queue, held)
 
     def recover(self, queue: str, in_hand: Iterable[str]) -> int:
         """A stub's consumer can't lose its connection."""
@@ -86,6 +95,7 @@ class StubCarrier:
     def reject_undecodable(self, origin: Consumer, queue: str, body: bytes) -> None:
         """Count the body as done; the stub's dead letters hold messages only."""
         self._queue(queue).task_done()
+        origin.prefetch_semaphore.release()  # type: ignore[attr-defined]  # of its consumer, which forgets to
 
     def depths(self, queues: Sequence[str]) -> list[int]:
         """What was put and not yet acknowledged."""

@@ -32,8 +32,7 @@ def test_the_environment_is_the_first_source(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_empty_environment_states_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAMATIQ_HANDSHAKE_CAPABILITIES", "")
     capabilities = Capabilities({"tpu"})
-    assert capabilities.stated() == frozenset()
-    assert not capabilities.unstated
+    assert capabilities.stated(frozenset({"of-my-actors"})) == frozenset()
 
 
 def test_a_collection_is_the_second_source_and_is_not_shared() -> None:
@@ -55,10 +54,27 @@ def test_a_callable_that_answers_something_else_is_told_so() -> None:
         Capabilities(lambda: "gpu").stated()
 
 
+def test_a_callable_that_fails_later_is_taken_at_its_last_word(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[Any] = [{"gpu"}, OSError("no device"), "gpu", {"tpu"}, OSError("no device")]
+
+    def source() -> set[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        assert answer is not None
+        return answer
+
+    capabilities = Capabilities(source)
+    assert [capabilities.stated() for _ in range(5)] == [{"gpu"}, {"gpu"}, {"gpu"}, {"tpu"}, {"tpu"}]
+    assert len(caplog.records) == 2, "each failure once, however long it lasts"
+    with pytest.raises(OSError, match="no device"):
+        Capabilities(lambda: (_ for _ in ()).throw(OSError("no device"))).stated()
+
+
 def test_nobody_said_anything() -> None:
-    assert Capabilities().unstated
     assert Capabilities().stated() == frozenset()
-    assert not Capabilities(()).unstated
+    assert Capabilities().stated(frozenset({"of-my-actors"})) == {"of-my-actors"}
+    assert Capabilities(()).stated(frozenset({"of-my-actors"})) == frozenset()
 
 
 @pytest.mark.parametrize("name", [7, "", " ", None, ["gpu"]])
@@ -67,7 +83,7 @@ def test_only_a_text_can_be_added_or_removed(name: Any) -> None:
     for change in (capabilities.add, capabilities.remove):
         with pytest.raises(DeclarationError, match="capability: expected every capability to be a non-empty"):
             change(name)
-    assert capabilities.unstated
+    assert capabilities.stated() == frozenset()
 
 
 @given(
