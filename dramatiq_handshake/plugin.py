@@ -224,7 +224,7 @@ class HandshakeMiddleware(Middleware):
         tenant_suffix = tenant_group("", self._settings.namespace)
         if not actor.queue_name.endswith(tenant_suffix):  # it does where the actor is declared again
             actor.queue_name += tenant_suffix
-        self.bind(broker)
+        self._meet(broker, actor)
 
     def after_declare_actor(self, broker: Broker, actor: Actor[Any, Any]) -> None:
         """Take in an actor that was declared before the middleware was added.
@@ -240,7 +240,14 @@ class HandshakeMiddleware(Middleware):
                     "add it right after the broker is created"
                 )
             self._profiles[actor.actor_name] = profile_of(actor)
+        self._meet(broker, actor)
+        # A worker that is there already can run it from now on, and says so.
+        self._wake()
+
+    def _meet(self, broker: Broker, actor: Actor[Any, Any]) -> None:
         self.bind(broker)
+        if self._binding is not None:
+            self._binding.actor_queues.add(actor.queue_name)
 
     def before_declare_queue(self, broker: Broker, queue_name: str) -> None:
         """Check the name of a queue that is declared without an actor as well, whatever the mode.

@@ -85,6 +85,8 @@ class Binding:
         self.store = _store_for(broker, settings, self.prefix)
         self.diagnostics = Diagnostics(logger)
         self.agents: list[WorkerAgent] = []
+        #: The base queues of this process's actors, each known before Dramatiq declares it.
+        self.actor_queues: set[str] = set()
         self._settings = settings
         self._stated = capabilities
         self._profiles = profiles
@@ -205,10 +207,10 @@ class Binding:
         On a StubBroker where nobody says what the process can do, it can do what its own actors require:
         users' own tests run as they did.
         """
-        names = self._stated.stated() | derived_capabilities(self.broker)
-        if isinstance(self.broker, StubBroker) and self._stated.unstated:
-            names = names.union(*(profile.requires for profile in self._profiles.values()))
-        return names
+        unstated: frozenset[str] = frozenset()
+        if isinstance(self.broker, StubBroker):
+            unstated = unstated.union(*(profile.requires for profile in list(self._profiles.values())))
+        return self._stated.stated(unstated) | derived_capabilities(self.broker)
 
     def wake(self) -> None:
         """Let every worker of this process advertise and look again now."""
@@ -282,9 +284,7 @@ class Binding:
         declared = {base_of(name) for name in self.broker.get_declared_queues() if not is_lane(name)}
 
         def owns(base: str) -> bool:
-            return base in declared or any(
-                actor.queue_name == base for actor in list(self.broker.actors.values())
-            )
+            return base in declared or base in self.actor_queues
 
         return Whitelist(worker.consumer_whitelist, owns, namespace=self._settings.namespace)
 

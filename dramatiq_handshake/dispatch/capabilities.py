@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Collection
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dramatiq import Broker, Middleware
 
 __all__ = ["CAPABILITIES_VARIABLE", "Capabilities", "CapabilitySource", "derived_capabilities"]
+
+_logger = logging.getLogger("dramatiq_handshake")
 
 CAPABILITIES_VARIABLE = "DRAMATIQ_HANDSHAKE_CAPABILITIES"
 
@@ -74,6 +77,8 @@ class Capabilities:
         self._lock = threading.Lock()
         self._added: frozenset[str] = frozenset()
         self._removed: frozenset[str] = frozenset()
+        self._answer: frozenset[str] | None = None
+        self._failing = False
         text = os.environ.get(CAPABILITIES_VARIABLE)
         self._source: CapabilitySource | None
         if text is not None:
@@ -83,23 +88,35 @@ class Capabilities:
         else:
             self._source = capability_names(source, "HandshakeMiddleware, capabilities")
 
-    @property
-    def unstated(self) -> bool:
-        """Whether nobody said what this process can do."""
-        return self._source is None and not self._added and not self._removed
-
-    def stated(self) -> frozenset[str]:
+    def stated(self, unstated: frozenset[str] = frozenset()) -> frozenset[str]:
         """The names that the source states now, with what was added and without what was removed.
+
+        A callable that answered before and fails now does not take the worker out of the fleet: it goes on
+        stating what it stated last.
+
+        Args:
+            unstated: What the process can do where no source says anything.
 
         Raises:
             DeclarationError: A callable source returned something else than capability names.
+            Exception: Whatever a callable source raises at its first call.
         """
-        source = self._source
-        if callable(source):
-            names = capability_names(source(), "HandshakeMiddleware, capabilities()")
-        else:
-            names = frozenset(source or ())
+        names = unstated if self._source is None else self._ask(self._source)
         return (names | self._added) - self._removed
+
+    def _ask(self, source: CapabilitySource) -> frozenset[str]:
+        if not callable(source):
+            return frozenset(source)
+        try:
+            self._answer = capability_names(source(), "HandshakeMiddleware, capabilities()")
+            self._failing = False
+        except Exception:
+            if self._answer is None:
+                raise
+            if not self._failing:
+                self._failing = True
+                _logger.exception("capabilities() failed; still stated are %s.", sorted(self._answer))
+        return self._answer
 
     def add(self, name: str) -> None:
         """State one more capability from now on."""
