@@ -26,6 +26,7 @@ class Candidate:
         broker: The fingerprint of the broker that it consumes from; ``""`` where unknown.
         foreign: Whether another SDK runs it: listed, never dispatched to.
         legacy: Whether it predates the handshake: v1 with the baseline, assumed compatible.
+        descriptor: What it was read from, whole, to be shown to people; a class's names no instance.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Candidate:
     broker: str = ""
     foreign: bool = False
     legacy: bool = False
+    descriptor: WorkerDescriptor | None = field(default=None, compare=False, repr=False)
 
     def announces(self, actor: str) -> bool:
         """Whether it says that it can run an actor of this name, in whatever version."""
@@ -69,6 +71,7 @@ def candidate_of(descriptor: WorkerDescriptor, *, id: str | None = None, broker:
         broker=broker,
         foreign=sdk is not None and sdk.name != SDK_NAME,
         legacy=descriptor.is_legacy,
+        descriptor=descriptor,
     )
 
 

@@ -83,11 +83,12 @@ def judge(need: Need, candidate: Candidate, *, broker: str | None = None) -> Ver
     if not lowest <= need.protocol <= highest:
         spoken = f"speaks wire protocol {range_text(candidate.protocol)}, not {need.protocol}"
         lacks.append(Lack(LackKind.PROTOCOL, str(need.protocol), spoken))
-    lacks.extend(_actor_lacks(need, candidate))
     lacks.extend(
         Lack(LackKind.CAPABILITY, name, f"lacks {name}")
         for name in sorted_unique(need.requires - candidate.capabilities)
     )
+    # A worker announces only what it can run: of one that lacks the capability this follows.
+    lacks.extend(_actor_lacks(need, candidate))
     return Verdict(candidate, tuple(lacks))
 
 

@@ -25,6 +25,9 @@ from dramatiq_handshake.decide.negotiate import MajorRange, protocol_range_of, r
 from dramatiq_handshake.wire.descriptor import PROTOCOL_VERSION, WorkerDescriptor
 from dramatiq_handshake.wire.ecmascript import sorted_unique
 
+#: How many classes the delta explains; a fleet of more releases than this is not read class by class.
+MAX_EXPLAINED = 20
+
 __all__ = ["Candidate", "DispatchPlan", "DispatchStatus", "FleetSnapshot", "plan_dispatch"]
 
 
@@ -92,7 +95,10 @@ class DispatchPlan:
         return self.verdicts[0] if self.verdicts else None
 
     def detail(self) -> dict[str, Any]:
-        """The whole delta as a JSON object, for the blocked index and for events."""
+        """The whole delta as a JSON object, for the blocked index and for events.
+
+        It holds both sides' descriptors, and of a fleet of many classes the nearest ones' lacks.
+        """
         need = self.need
         return {
             "status": self.status.value,
@@ -108,6 +114,8 @@ class DispatchPlan:
             "controlPlaneRange": list(protocol_range_of(self.control_plane)),
             "workerRanges": [list(majors) for majors in self.worker_ranges],
             "controlPlane": self.control_plane.to_wire(),
+            "nearest": _descriptor_of(self.nearest),
+            "workersLive": len(self.verdicts),
             "workers": [
                 {
                     "id": verdict.candidate.id,
@@ -120,9 +128,14 @@ class DispatchPlan:
                         for lack in verdict.lacks
                     ],
                 }
-                for verdict in self.verdicts
+                for verdict in self.verdicts[:MAX_EXPLAINED]
             ],
         }
+
+
+def _descriptor_of(verdict: Verdict | None) -> dict[str, Any] | None:
+    descriptor = None if verdict is None else verdict.candidate.descriptor
+    return None if descriptor is None else descriptor.to_wire()
 
 
 def plan_dispatch(need: Need, fleet: FleetSnapshot, control_plane: WorkerDescriptor) -> DispatchPlan:

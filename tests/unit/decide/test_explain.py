@@ -21,12 +21,12 @@ def test_every_lack_is_named_with_what_is_wanted():
     verdict = judge(NEED, worker)
     assert [(lack.kind, lack.wanted) for lack in verdict.lacks] == [
         (LackKind.PROTOCOL, "1"),
-        (LackKind.VERSION, "2"),
         (LackKind.CAPABILITY, "gpu"),
+        (LackKind.VERSION, "2"),
     ]
     assert verdict.as_text() == (
         "worker w speaks wire protocol 2 to 3, not 1 and "
-        "announces version 1 of actor 'train', not 2 and lacks gpu"
+        "lacks gpu and announces version 1 of actor 'train', not 2"
     )
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from dramatiq_handshake.decide.candidate import Candidate, legacy_candidate
+from dramatiq_handshake.decide.candidate import Candidate, candidate_of, legacy_candidate
 from dramatiq_handshake.decide.events import Code
 from dramatiq_handshake.decide.need import Need, PlaceKind, need_place, requirement_place
-from dramatiq_handshake.decide.plan import DispatchStatus, FleetSnapshot, plan_dispatch
+from dramatiq_handshake.decide.plan import MAX_EXPLAINED, DispatchStatus, FleetSnapshot, plan_dispatch
 from dramatiq_handshake.wire.descriptor import ProtocolSupport, WorkerDescriptor
 from tests.unit.decide.strategies import capable_of, fleets, needs
 
@@ -249,9 +249,26 @@ def test_the_nearest_worker_and_the_whole_delta_are_part_of_a_blocked_plan():
     assert detail["controlPlane"] == CONTROL_PLANE.to_wire()
     assert [(one["id"], [lack["kind"] for lack in one["lacks"]]) for one in detail["workers"]] == [
         ("near", ["actor"]),
-        ("far", ["actor", "capability"]),
+        ("far", ["capability", "actor"]),
     ]
     assert plan(GPU).nearest is None
+
+
+def test_both_sides_descriptors_are_part_of_a_blocked_plan():
+    """Whoever is woken sees what the nearest worker says of itself, not only what it lacks."""
+    descriptor = WorkerDescriptor(instance_id="py-1", runtime="python", capabilities=("saga",), workflows=())
+    detail = plan(GPU, candidate_of(descriptor)).detail()
+    assert detail["nearest"] == descriptor.to_wire()
+    assert detail["controlPlane"] == CONTROL_PLANE.to_wire()
+
+
+def test_of_a_fleet_of_many_classes_the_nearest_are_explained_and_all_are_counted():
+    """A blocked message's record must not grow with the fleet."""
+    many = [worker(actors=(), id=f"far-{number}") for number in range(500)]
+    detail = plan(GPU, *many, worker("gpu", actors=(), id="near")).detail()
+    assert detail["workersLive"] == 501
+    assert len(detail["workers"]) == MAX_EXPLAINED
+    assert detail["workers"][0]["id"] == "near"
 
 
 @given(needs, fleets)
