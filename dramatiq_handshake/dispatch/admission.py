@@ -27,9 +27,8 @@ from dramatiq_handshake.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
-    from dramatiq import Message, MessageProxy, Worker
+    from dramatiq import MessageProxy, Worker
 
     from dramatiq_handshake.dispatch.abilities import Abilities
     from dramatiq_handshake.dispatch.admission_consumer import AdmissionConsumer
@@ -122,22 +121,21 @@ class Admission:
         """
         need = self._need(message)
         place = self._place(need, consumer.queue_name)
-        carried: Message[Any] | MessageProxy = message
+        listed = False
         plan = self._view.plan(need, plain_workers=lambda: False)
         if plan is not None and plan.status is DispatchStatus.BLOCKED and blocked_need_id(message) is None:
             plan = replace(plan, place=place)
             self._blocked.report(need, plan)
-            listed = self._blocked.add(
-                need,
-                plan,
-                message,
-                broker=self.carrier.fingerprint(),
-                reference=self.carrier.reference(message),
-            )
-            if listed:
-                carried = marked_as_blocked(message, need.id)
+            listed = self._blocked.add(need, plan, message, reference=self.carrier.reference(message))
+        body = marked_as_blocked(message, need.id) if listed else message
         self._registrar.ensure(open_lane(need, place))
-        self.carrier.carry(consumer.inner, consumer.queue_name, place.queue, carried)
+        try:
+            self.carrier.carry(consumer.inner, consumer.queue_name, place.queue, body)
+        except Exception:
+            if listed:
+                # It is still here and does not say that it is listed: its taker would leave the entry.
+                self._blocked.retract(need, message)
+            raise
         self._diagnostics.emit(
             Code.MESSAGE_CARRIED,
             f"this worker can't run {need.actor!r} from {consumer.queue_name!r}; brought to {place.queue!r}",

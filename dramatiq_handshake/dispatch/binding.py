@@ -109,7 +109,9 @@ class Binding:
             before_look=self.control_plane.announce_if_due,
         )
         self._registrar = LaneRegistrar(self.store)
-        self._blocked = BlockedIndex(self.store, self._registrar, self.diagnostics)
+        self._blocked = BlockedIndex(
+            self.store, self._registrar, self.diagnostics, identity=self.identity, logger=logger
+        )
         if isinstance(self.store, RedisStore):
             self.store.on_outage(self._registry_lost)
             self.store.on_restored(self._registry_back)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dramatiq_handshake.decide.need import Need
     from dramatiq_handshake.decide.plan import DispatchPlan
+    from dramatiq_handshake.dispatch.carriers.base import BrokerIdentity
     from dramatiq_handshake.dispatch.diagnostics import Diagnostics
     from dramatiq_handshake.storage.base import FleetStore
 
@@ -34,10 +36,20 @@ _traceparent = TraceContextTextMapPropagator()
 class BlockedIndex:
     """This process's writes to the registry's blocked index. Never raises."""
 
-    def __init__(self, store: FleetStore, registrar: LaneRegistrar, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        store: FleetStore,
+        registrar: LaneRegistrar,
+        diagnostics: Diagnostics,
+        *,
+        identity: BrokerIdentity,
+        logger: logging.Logger,
+    ) -> None:
         self._store = store
         self._registrar = registrar
         self._diagnostics = diagnostics
+        self._identity = identity
+        self._logger = logger
         self._taken: deque[tuple[str, str]] = deque()
         self._flushing = threading.Lock()
 
@@ -64,7 +76,6 @@ class BlockedIndex:
         plan: DispatchPlan,
         message: Message[Any] | MessageProxy,
         *,
-        broker: str,
         reference: str,
     ) -> bool:
         """List a message as blocked, and its lane as open, before it is published.
@@ -72,8 +83,31 @@ class BlockedIndex:
         Returns:
             Whether it is listed; with the registry away it is kept all the same, unseen.
         """
-        assert plan.code is not None
         lane = None if plan.place.kind is PlaceKind.BASE else open_lane(need, plan.place)
+        try:
+            record, entry = self._entry(need, plan, message, reference)
+            self._store.block(record, [entry], lane=lane)
+        except RegistryUnavailable:
+            return False
+        except Exception:
+            # A fault of ours must not cost the message.
+            self._logger.exception("Listing %s as blocked failed; it is kept all the same, unseen.", message)
+            return False
+        if lane is not None:
+            self._registrar.note(lane)
+        return True
+
+    def retract(self, need: Need, message: Message[Any] | MessageProxy) -> None:
+        """Take a listed message off again: it could not be published."""
+        try:
+            self._store.release({need.id: [message.message_id]})
+        except RegistryUnavailable as error:
+            self._logger.debug("The entry of a message that was not enqueued stays: %s", error)
+
+    def _entry(
+        self, need: Need, plan: DispatchPlan, message: Message[Any] | MessageProxy, reference: str
+    ) -> tuple[BlockedNeed, BlockedMessage]:
+        assert plan.code is not None
         carrier: dict[str, str] = {}
         if trace.get_current_span().get_span_context().is_valid:
             _traceparent.inject(carrier)
@@ -94,15 +128,9 @@ class BlockedIndex:
             code=str(plan.code),
             reason=plan.reason,
             detail=json.dumps(plan.detail()),
-            broker=broker,
+            broker=self._identity.fingerprint(),
         )
-        try:
-            self._store.block(record, [entry], lane=lane)
-        except RegistryUnavailable:
-            return False
-        if lane is not None:
-            self._registrar.note(lane)
-        return True
+        return record, entry
 
     def taken(self, need_id: str, message: Message[Any] | MessageProxy) -> None:
         """Note that a worker took a message that is listed under a need; `flush` tells the registry."""

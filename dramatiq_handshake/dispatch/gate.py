@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dramatiq_handshake.decide.need import Need, Place, PlaceKind, requirement_place
+from dramatiq_handshake.decide.need import Need, PlaceKind, requirement_place
 from dramatiq_handshake.decide.plan import DispatchPlan, DispatchStatus
 from dramatiq_handshake.dispatch.options import (
     MESSAGE_OPTION,
@@ -122,9 +122,16 @@ class Gate:
             self._sending()
             sent = self._plan_and_enqueue(message, delay)
         if self._view.is_due(now):
+            self._renew()
+        return sent
+
+    def _renew(self) -> None:
+        try:
             self._sending()
             self._view.renew_if_due()
-        return sent
+        except Exception:
+            # The message is enqueued: raising now would only tell its sender that it is not.
+            self._logger.exception("Looking at the fleet failed; the next enqueue tries again.")
 
     def _needs_nothing(self, message: Message[Any], now: float) -> bool:
         """Whether the message just goes to its base queue: the answer to nearly every send, so kept cheap."""
@@ -138,58 +145,67 @@ class Gate:
         )
 
     def _plan_and_enqueue(self, message: Message[Any], delay: int | None) -> Message[Any]:
+        # What has an eta waits in the base or its delay queue; its place is chosen when it falls due.
+        waits = delay is not None or message.options.get("eta") is not None
+        plan = None
         try:
             need = need_of(message, self._profiles.get(message.actor_name), major=self._protocol)
             message = stamped(message, need)
-            if delay is not None:
-                # It waits in the base's delay queue; its place is chosen when it falls due.
-                return self._enqueue(message, delay=delay)
-            plan = self._view.plan(need, plain_workers=self._plain_workers)
-            if plan is None:
-                self._refuse_without_registry()
-            elif plan.status is DispatchStatus.BLOCKED:
-                self._refuse(plan)
-                self._blocked.report(need, plan)
+            if not waits:
+                plan = self._plan(need)
         except HandshakeError:
             if is_own_send():
                 raise
-            if delay is not None:
-                return self._enqueue(message, delay=delay)
-            need, plan = Need(queue=message.queue_name, actor=message.actor_name), None
+            need = Need(queue=message.queue_name, actor=message.actor_name)
         except Exception:
             # A fault of ours lets Dramatiq work as it did, and says so.
             self._logger.exception("Planning %s failed; enqueueing it as plain Dramatiq would.", message)
+            waits = True
+        if waits:
             return self._enqueue(message, delay=delay)
         return self._publish(message, need, plan)
 
+    def _plan(self, need: Need) -> DispatchPlan | None:
+        plan = self._view.plan(need, plain_workers=self._plain_workers)
+        if plan is None:
+            self._refuse_without_registry()
+        elif plan.status is DispatchStatus.BLOCKED:
+            self._refuse(plan)
+            self._blocked.report(need, plan)
+        return plan
+
     def _publish(self, message: Message[Any], need: Need, plan: DispatchPlan | None) -> Message[Any]:
+        """Publish with the hooks that the broker's own enqueue would call, and encode after them."""
         place = requirement_place(need) if plan is None else plan.place
-        is_blocked = plan is not None and plan.status is DispatchStatus.BLOCKED
+        blocked_by = plan if plan is not None and plan.status is DispatchStatus.BLOCKED else None
         carrier = self._carrier
-        if carrier is None or (place.kind is PlaceKind.BASE and not is_blocked):
+        if carrier is None or (place.kind is PlaceKind.BASE and blocked_by is None):
             return self._enqueue(message)
         message = carrier.prepare(message)
-        if plan is not None and is_blocked:
-            listed = self._blocked.add(
-                need,
-                plan,
-                message,
-                broker=carrier.fingerprint(),
-                reference=carrier.reference(message),
-            )
-            if listed:
-                message = marked_as_blocked(message, need.id)
-        elif place.kind is not PlaceKind.BASE:
-            self._registrar.ensure(open_lane(need, place))
-        return self._put(carrier, message, place)
-
-    def _put(self, carrier: Carrier, message: Message[Any], place: Place) -> Message[Any]:
-        """Publish with the hooks that the broker's own enqueue would call, and encode after them."""
         self._broker.logger.debug("Enqueueing message %r on queue %r.", message.message_id, place.queue)
         self._broker.emit_before("enqueue", message, None)
-        carrier.publish(place.queue, message)
+        if blocked_by is not None:
+            sent = self._publish_blocked(carrier, message, need, blocked_by)
+        else:
+            self._registrar.ensure(open_lane(need, place))
+            carrier.publish(place.queue, message)
+            sent = message
         self._broker.emit_after("enqueue", message, None)
-        return message
+        return sent
+
+    def _publish_blocked(
+        self, carrier: Carrier, message: Message[Any], need: Need, plan: DispatchPlan
+    ) -> Message[Any]:
+        """List the message once no hook can refuse it any more, and before anybody can take it."""
+        listed = self._blocked.add(need, plan, message, reference=carrier.reference(message))
+        sent = marked_as_blocked(message, need.id) if listed else message
+        try:
+            carrier.publish(plan.place.queue, sent)
+        except Exception:
+            if listed:
+                self._blocked.retract(need, message)
+            raise
+        return sent
 
     def _refuse(self, plan: DispatchPlan) -> None:
         if self._raise_blocked and is_own_send():
