@@ -55,12 +55,13 @@ class Beats:
         self._context = context
         self._clock = now_ms
         self._known: dict[str, _Known] = {}
-        self._lock = threading.Lock()
+        # Reentrant: who hears of an outage's end inside a beat may well advertise at once.
+        self._lock = threading.RLock()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """Forget the parent's instances: they are its own to withdraw."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._known = {}
 
     def advertise(self, advertisement: Advertisement) -> None:

@@ -112,14 +112,15 @@ def test_a_class_that_lapsed_and_came_back_is_a_change(
     assert changed(store, mark)
 
 
+@pytest.mark.parametrize("brought_back_by", ["w1", "w2"])
 def test_a_class_that_comes_back_after_the_clock_was_set_back_is_a_change(
-    store: FleetStore, clock: FakeClock
+    store: FleetStore, clock: FakeClock, brought_back_by: str
 ) -> None:
     store.advertise(ad("w1"))
     mark = mark_of(store)
     clock.set_back(3_600_000)
 
-    store.advertise(ad("w1"))
+    store.advertise(ad(brought_back_by))
 
     assert mark_of(store).classes == mark.classes
     assert changed(store, mark)

@@ -62,7 +62,8 @@ def watching(client: redis.Redis) -> Iterator[Commands]:
 
 
 def names(commands: Commands) -> list[str]:
-    return [command.split()[0] for command in commands]
+    """The commands' names, but for ``CLIENT``, which Redis 6.2 does not show."""
+    return [name for command in commands if (name := command.split()[0]) != "CLIENT"]
 
 
 def test_a_steady_beat_is_one_round_trip_without_the_descriptor(
@@ -76,7 +77,7 @@ def test_a_steady_beat_is_one_round_trip_without_the_descriptor(
         trips = round_trips(lambda: store.advertise(steady))
 
     assert trips == 1
-    assert names(commands) == ["SET", "PEXPIRE", "SET", "PEXPIRE", "PEXPIRE", "EVALSHA", "CLIENT"]
+    assert names(commands) == ["SET", "PEXPIRE", "SET", "PEXPIRE", "PEXPIRE", "EVALSHA"]
     assert not [command for command in commands if "secret of the test" in command or '"class"' in command]
 
 

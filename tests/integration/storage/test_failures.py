@@ -258,6 +258,22 @@ def test_a_listener_that_fails_does_not_hide_the_failure(
     assert "a mistake of the listener's" in caplog.text
 
 
+def test_a_listener_may_use_the_store_at_once(
+    own_store: RedisStore, own_valkey: OwnValkey, breaker_clock: ManualClock
+) -> None:
+    """Who hears that the registry is back advertises again, inside the very call that found out."""
+    own_store.on_restored(lambda: own_store.advertise(ad("w2")))
+    own_valkey.stop()
+    with pytest.raises(RegistryUnavailable):
+        own_store.advertise(ad("w1"))
+    own_valkey.start()
+    breaker_clock.ms += 1_000
+
+    own_store.advertise(ad("w1"))
+
+    assert {record.instance_id for record in own_store.workers()} == {"w1", "w2"}
+
+
 def test_our_own_mistake_is_no_outage(own_store: RedisStore) -> None:
     """A caller's bad value must not blind the process to the fleet."""
     with pytest.raises(AttributeError):

@@ -85,3 +85,24 @@ def test_reading_scripts_hold_no_writing_command(name: str) -> None:
     reading = {"TIME", "GET", "HVALS", "HMGET", "ZCOUNT", "ZSCORE", "ZRANGEBYSCORE"}
 
     assert commands(Script.load(name)) <= reading
+
+
+#: What 0.1.0 ships. A fleet runs two releases side by side during a deploy, and both call a script by
+#: its name's content: once released, an entry here is never changed, only joined by the next version.
+RELEASED = {
+    "block_v1": "20adbc21fe2d1fbf090cec934c0f7dc0f151da36",
+    "claim_v1": "2084ffe246a9d39e6e5193883c97aa4101c079c6",
+    "index_v1": "92badfce025a57dce79fc53570a0d43529ff1fad",
+    "look_v1": "a0060f335857785665da34e9bd58cb3a24e0011d",
+    "open_lane_v1": "7676bf9bb711d7827174bb3d87647cacfd2458e7",
+    "place_v1": "24085f815554f4475b537e2a9af602e4c5d9ba41",
+    "release_v1": "335f71b6326392bddf00d7ac35d64c9c700ab3d0",
+    "retire_lane_v1": "5415cec9b713deadbee76206e5737cf2ac3c2d50",
+    "unclaimed_v1": "ff74bc13591f71fa91ed7c810ac65edffe462718",
+}
+
+
+def test_a_released_script_is_never_edited() -> None:
+    current = {script.name: script.sha for script in SCRIPTS}
+
+    assert {name: current.get(name) for name in RELEASED} == RELEASED
