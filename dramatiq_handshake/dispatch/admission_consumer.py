@@ -92,11 +92,7 @@ class AdmissionConsumer(Consumer):
         if is_lane(self.queue_name) and self._admission.is_saturated:
             time.sleep(self._pause_s)
             return None
-        try:
-            message = next(self.inner)
-        except DecodeError as error:
-            self._reject_undecodable(error)
-            return None
+        message = self._fetch()
         return None if message is None else self._admit(message)
 
     def ack(self, message: MessageProxy) -> None:
@@ -149,6 +145,20 @@ class AdmissionConsumer(Consumer):
         """The delivery is no longer in hand."""
         self._admission.deliveries.discard(self.queue_name, message)
 
+    def _fetch(self) -> MessageProxy | None:
+        """What the broker delivers next, without what is no message."""
+        try:
+            message = next(self.inner)
+        except (DecodeError, TypeError) as error:
+            # TypeError: Dramatiq's own bookkeeping, by a message id that can't be hashed.
+            self._reject_unfit(str(error))
+            return None
+        flaw = None if message is None else self._admission.carrier.flaw_of(message)
+        if flaw is not None:
+            self._reject_unfit(flaw, message)
+            return None
+        return message
+
     def _admit(self, message: MessageProxy) -> MessageProxy | None:
         remember_origin(message, self)
         self._admission.deliveries.add(self.queue_name, message)
@@ -195,13 +205,12 @@ class AdmissionConsumer(Consumer):
         self._held.append(held)
         self._admission.carry_failed(held.message, error, wait_s)
 
-    def _reject_undecodable(self, error: DecodeError) -> None:
+    def _reject_unfit(self, flaw: str, message: MessageProxy | None = None) -> None:
         self._admission.logger.error(
-            "A body on %r is no message and goes to the dead letters: %s", self.queue_name, error
+            "A body on %r is no message and goes to the dead letters: %s", self.queue_name, flaw
         )
-        body = error.args[1] if len(error.args) > 1 else getattr(error, "data", b"")
         try:
-            self._admission.carrier.reject_undecodable(self.inner, self.queue_name, body)
+            self._admission.carrier.reject_unfit(self.inner, self.queue_name, message)
         except Exception:
             self._admission.logger.exception("It could not be dead-lettered; it stays unacknowledged.")
 

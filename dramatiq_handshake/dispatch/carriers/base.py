@@ -97,8 +97,18 @@ class Carrier(BrokerIdentity, Protocol):
         """
         ...
 
-    def reject_undecodable(self, origin: Consumer, queue: str, body: bytes) -> None:
-        """Dead-letter a fetched body that is no message, which Dramatiq would hold for ever."""
+    def flaw_of(self, message: Message[Any] | MessageProxy) -> str | None:
+        """What makes a fetched body unfit to be handled at all, in half a sentence; ``None`` is nothing."""
+        ...
+
+    def reject_unfit(self, origin: Consumer, queue: str, message: MessageProxy | None) -> None:
+        """Dead-letter what was fetched from a queue and is unfit, which Dramatiq would hold for ever.
+
+        Args:
+            origin: The broker's own consumer that fetched it.
+            queue: Where from.
+            message: It, where its body could be decoded.
+        """
         ...
 
     def depths(self, queues: Sequence[str]) -> list[int]:

@@ -8,12 +8,14 @@ from importlib.resources import files
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import dramatiq
 import redis
 from dramatiq.common import current_millis
-from dramatiq.errors import ConnectionClosed
+from dramatiq.errors import ConnectionClosed, DecodeError
 
 from dramatiq_handshake.decide.directory import PlainConsumers
 from dramatiq_handshake.decide.need import base_of
+from dramatiq_handshake.dispatch.carriers.flaws import flaw_of
 from dramatiq_handshake.dispatch.carriers.plain_workers import PlainWorkers
 from dramatiq_handshake.errors import RegistryUnavailable
 
@@ -144,15 +146,24 @@ class RedisCarrier:
         keys = [self._acks(queue), self._key(queue), self._key(f"{queue}.msgs")]
         return int(self._recover(keys=keys, args=list(in_hand)))
 
-    def reject_undecodable(self, origin: Consumer, queue: str, body: bytes) -> None:
-        """Find the fetched id that has this body and dead-letter it under its base."""
+    def flaw_of(self, message: Message[Any] | MessageProxy) -> str | None:
+        """Fields of the wrong type, or no redis id: then it could never be acknowledged."""
+        flaw = flaw_of(message)
+        if flaw is None and not isinstance(message.options.get("redis_message_id"), str):
+            flaw = "it has no redis_message_id, which every RedisBroker gives"
+        return flaw
+
+    def reject_unfit(self, origin: Consumer, queue: str, message: MessageProxy | None) -> None:
+        """Find the fetched ids whose bodies are unfit, and dead-letter them under their base."""
+        if message is not None:
+            _forget(origin, message)
         fetched = [_text(member) for member in self._client.smembers(self._acks(queue))]
         if not fetched:
             return
         bodies = self._client.hmget(self._key(f"{queue}.msgs"), fetched)
-        for redis_id, stored in zip(fetched, bodies, strict=True):
-            if stored == body:
-                dead_letters = self._key(f"{base_of(queue)}.XQ")
+        dead_letters = self._key(f"{base_of(queue)}.XQ")
+        for redis_id, body in zip(fetched, bodies, strict=True):
+            if isinstance(body, bytes) and self._is_unfit(body):
                 self._dead_letter(
                     keys=[
                         self._acks(queue),
@@ -162,6 +173,12 @@ class RedisCarrier:
                     ],
                     args=[redis_id, current_millis()],
                 )
+
+    def _is_unfit(self, body: bytes) -> bool:
+        try:
+            return self.flaw_of(dramatiq.Message.decode(body)) is not None
+        except DecodeError:
+            return True
 
     def depths(self, queues: Sequence[str]) -> list[int]:
         """Bodies are kept until they are acknowledged, so their number is the depth."""

@@ -10,6 +10,7 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq.errors import QueueNotFound
 
 from dramatiq_handshake.decide.need import base_of, is_lane
+from dramatiq_handshake.dispatch.carriers.flaws import flaw_of
 
 if TYPE_CHECKING:
     from dramatiq import Message, MessageProxy
@@ -92,7 +93,11 @@ class StubCarrier:
         """A stub's consumer can't lose its connection."""
         return 0
 
-    def reject_undecodable(self, origin: Consumer, queue: str, body: bytes) -> None:
+    def flaw_of(self, message: Message[Any] | MessageProxy) -> str | None:
+        """Fields of the wrong type."""
+        return flaw_of(message)
+
+    def reject_unfit(self, origin: Consumer, queue: str, message: MessageProxy | None) -> None:
         """Count the body as done; the stub's dead letters hold messages only."""
         self._queue(queue).task_done()
         origin.prefetch_semaphore.release()  # type: ignore[attr-defined]  # of its consumer, which forgets to
