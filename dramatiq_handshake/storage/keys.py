@@ -74,7 +74,7 @@ class RegistryKeys:
         return f"{self.root}:members:{token}"
 
     def served(self, token: str) -> str:
-        """Until when a token counts as served lately."""
+        """There for as long as a token counts as served lately."""
         return f"{self.root}:served:{token}"
 
     def lanes(self, base: str) -> str:

