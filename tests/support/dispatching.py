@@ -50,7 +50,7 @@ class WatchedStore:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.store, name)
-        if not callable(attribute) or name.startswith("on_"):
+        if not callable(attribute) or name == "close" or name.startswith("on_"):
             return attribute
 
         def call(*args: Any, **kwargs: Any) -> Any:
