@@ -151,11 +151,16 @@ class WorkerAgent:
 
     def _tick(self) -> None:
         self._refresh_abilities()
-        self._advertiser.beat_if_due()
         bases = self._advertiser.bases()
-        self._view.renew(bases)
-        if self._service is not None:
-            if self._service.look_into_own_lanes():
+        try:
+            self._advertiser.beat_if_due()
+            self._view.renew(bases)
+            if self._service is not None and self._service.look_into_own_lanes():
                 self._view.renew(bases)
-            self._service.sync(bases)
+        finally:
+            # Without the registry as well: what its own actors require has a lane that needs no listing.
+            if self._service is not None:
+                self._service.sync(bases)
+        if self._service is not None:
+            self._service.retire_idle()
         self._blocked.flush()

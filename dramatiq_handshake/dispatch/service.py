@@ -63,19 +63,18 @@ class LaneService:
         return known or lane in self._own_requirement_lanes()
 
     def sync(self, bases: Collection[str]) -> None:
-        """Open what this worker can serve beside these bases, wind down what it can't, retire what is empty.
+        """Open what this worker can serve beside these bases, and wind down what it can't; asks nobody."""
+        known = {lane.name for lane in self._view.lanes if lane.base in bases and self._serves(lane)}
+        self._keeper.sync(self._own_requirement_lanes() | known)
+
+    def retire_idle(self) -> None:
+        """Take need lanes that have long been empty out of the registry; the next look closes them.
 
         Raises:
             RegistryUnavailable: A lane can't be retired just now.
         """
-        own = self._own_requirement_lanes()
-        known = {lane.name: lane for lane in self._view.lanes if lane.base in bases}
-        self._keeper.sync(own | {name for name, lane in known.items() if self._serves(lane)})
-        idle = [
-            name
-            for name in self._keeper.idle(for_s=LANE_QUIET_MS / 1000)
-            if name in known and name not in own
-        ]
+        listed = {lane.name for lane in self._view.lanes} - self._own_requirement_lanes()
+        idle = [name for name in self._keeper.idle(for_s=LANE_QUIET_MS / 1000) if name in listed]
         for name, depth in zip(idle, self._carrier.depths(idle), strict=True):
             if depth == 0:
                 self._store.retire_lane(name, quiet_ms=LANE_QUIET_MS)
