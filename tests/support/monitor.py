@@ -25,6 +25,8 @@ class CommandLog:
         self._url = url
         #: The commands, arguments and all, as the server shows them; complete once the block has ended.
         self.commands: list[str] = []
+        #: Those of them that clients sent; what scripts called is left out.
+        self.by_clients: list[str] = []
         self._end = uuid.uuid4().hex
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="command-log")
@@ -55,3 +57,5 @@ class CommandLog:
                 if self._end in entry["command"]:
                     return
                 self.commands.append(entry["command"])
+                if entry["client_type"] != "lua":
+                    self.by_clients.append(entry["command"])
