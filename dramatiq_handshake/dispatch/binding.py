@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import redis
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 
@@ -239,10 +238,9 @@ class Binding:
         return identity if enforces and isinstance(identity, (RedisCarrier, StubCarrier)) else None
 
     def _server_of(self, broker: RedisBroker) -> Callable[[], str]:
-        if self._settings.url is None:
+        if self._settings.url is None or not isinstance(self.store, RedisStore):
             return lambda: ""
-        registry = redis.Redis.from_url(self._settings.url)
-        return ServerIdentity(broker.client, registry, f"{self.prefix}-handshake-server")
+        return ServerIdentity(broker.client, self.store.server_run_id, f"{self.prefix}-handshake-server")
 
     def _install_gate(self) -> None:
         broker, settings = self.broker, self._settings

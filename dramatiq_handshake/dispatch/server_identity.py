@@ -24,14 +24,15 @@ class ServerIdentity:
 
     Args:
         broker: The broker's client.
-        registry: The registry's client.
+        registry: Answers the run id of the registry's server, or raises `RegistryUnavailable`: an enqueue
+            may wait for it, so it is asked by the registry's own budget.
         key: Where the broker's server keeps its id.
     """
 
     def __init__(
         self,
         broker: redis.Redis,
-        registry: redis.Redis,
+        registry: Callable[[], str],
         key: str,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -53,23 +54,22 @@ class ServerIdentity:
         if self._name is None or now - self._looked_at >= RENEW_S:
             try:
                 self._name = self._look()
+            except RegistryUnavailable:
+                if self._name is None:
+                    raise
             except redis.RedisError as error:
                 if self._name is None:
                     raise RegistryUnavailable(
                         f"the broker's Redis server can't be told from others: {type(error).__name__}; "
-                        "both the broker's and the registry's server must answer once"
+                        "it must answer once"
                     ) from error
             self._looked_at = now
         return self._name
 
     def _look(self) -> str:
-        if self._run_id(self._broker) == self._run_id(self._registry):
+        if self._registry() == str(self._broker.info("server")["run_id"]):
             return ""
         # Whoever comes first after a loss restores the name that it knows.
         self._broker.set(self._key, self._name or secrets.token_hex(8), nx=True)
         kept = self._broker.get(self._key)
         return kept.decode() if isinstance(kept, bytes) else str(kept)
-
-    @staticmethod
-    def _run_id(client: redis.Redis) -> str:
-        return str(client.info("server")["run_id"])

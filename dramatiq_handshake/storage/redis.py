@@ -95,6 +95,15 @@ class RedisStore:
         """Call `listener` once when an outage has ended, in the thread whose probe was answered."""
         self._link.on_restored(listener)
 
+    def server_run_id(self) -> str:
+        """What the server calls this run of itself: equal for whoever asks the same server meanwhile.
+
+        Raises:
+            RegistryUnavailable: It does not answer.
+        """
+        with self._link.attempt(writes=False) as client:
+            return str(client.info("server")["run_id"])
+
     def advertise(self, advertisement: Advertisement) -> None:
         """See `FleetStore.advertise`."""
         self._beats.advertise(advertisement)

@@ -41,7 +41,13 @@ class Server:
 
 
 def identity(broker: Server, registry: Server, hands: Hands | None = None) -> ServerIdentity:
-    return ServerIdentity(broker, registry, "p-handshake-server", clock=(hands or Hands()).s)  # type: ignore[arg-type]  # imitations
+    def registry_run_id() -> str:
+        try:
+            return registry.info("server")["run_id"]
+        except redis.ConnectionError as error:
+            raise RegistryUnavailable("the registry is away") from error
+
+    return ServerIdentity(broker, registry_run_id, "p-handshake-server", clock=(hands or Hands()).s)  # type: ignore[arg-type]  # an imitation
 
 
 def test_a_broker_on_the_registrys_own_server_needs_no_name() -> None:
@@ -77,11 +83,12 @@ def test_a_server_that_was_restarted_empty_gets_its_name_back() -> None:
     assert identity(broker, registry)() == name, "the newcomer learns it from who remembers"
 
 
-def test_once_known_a_server_that_is_away_keeps_its_name() -> None:
+@pytest.mark.parametrize("who", ["broker", "registry"])
+def test_once_known_a_server_keeps_its_name_while_one_is_away(who: str) -> None:
     hands, broker, registry = Hands(), Server("b"), Server("a")
     ask = identity(broker, registry, hands)
     name = ask()
-    broker.away = True
+    {"broker": broker, "registry": registry}[who].away = True
     hands.advance(2 * RENEW_S)
     assert ask() == name
     asked = broker.asked
@@ -89,9 +96,9 @@ def test_once_known_a_server_that_is_away_keeps_its_name() -> None:
     assert broker.asked == asked, "and is not asked again at each call"
 
 
-@pytest.mark.parametrize("who", ["broker", "registry"])
-def test_a_name_that_was_never_learned_is_unavailable(who: str) -> None:
+@pytest.mark.parametrize(("who", "why"), [("broker", "must answer once"), ("registry", "registry is away")])
+def test_a_name_that_was_never_learned_is_unavailable(who: str, why: str) -> None:
     servers = {"broker": Server("b"), "registry": Server("a")}
     servers[who].away = True
-    with pytest.raises(RegistryUnavailable, match="must answer once"):
+    with pytest.raises(RegistryUnavailable, match=why):
         identity(servers["broker"], servers["registry"])()
