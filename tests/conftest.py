@@ -93,7 +93,7 @@ def operator(valkey: redis.Redis, valkey_url: str) -> Iterator[HandshakeEngine]:
 class AppFactory(Protocol):
     """Builds the sample application in this process (`build_application`'s arguments)."""
 
-    def __call__(self, url: str | None = None, **options: Any) -> Application: ...
+    def __call__(self, url: str | None = None, /, **options: Any) -> Application: ...
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def make_app(
     """
     built: list[Application] = []
 
-    def make(url: str | None = None, **options: Any) -> Application:
+    def make(url: str | None = None, /, **options: Any) -> Application:
         application = build_application(url or valkey_url, ledger, **options)
         built.append(application)
         monkeypatch.setattr(dramatiq.broker, "global_broker", application.broker)

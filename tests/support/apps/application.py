@@ -82,6 +82,7 @@ class Recorder:
 def build_application(
     url: str,
     ledger: Ledger,
+    /,
     *,
     label: str = "producer",
     variant: str = "new",
