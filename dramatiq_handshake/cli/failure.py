@@ -28,7 +28,7 @@ def _what(error: Exception) -> str:
     usage = getattr(error, "format_message", None)
     if callable(usage):
         # What typer raises; its class is click's or typer's own, depending on the release.
-        return f"{str(usage()).rstrip('.')}; '{PROGRAM} --help' tells what there is"
+        return f"{str(usage()).rstrip('.')} (try '{PROGRAM} --help')"
     return (
         f"{type(error).__name__}: {error}; this is a mistake in {PROGRAM}, "
         "which --debug shows in full for a report"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["listed", "visible"]
+__all__ = ["SHOWN_SENTENCE", "listed", "visible"]
 
-#: How many characters of one name are shown; the JSON has all of them.
-SHOWN_NAME = 120
+#: How many characters of one name, and of one sentence, are shown; the JSON has all of them.
+SHOWN_NAME = 60
+SHOWN_SENTENCE = 300
 SHOWN_ITEMS = 8
 
 

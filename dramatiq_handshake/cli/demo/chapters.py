@@ -54,7 +54,7 @@ def who_is_live(stage: Stage) -> None:
     tell.check(
         live.keys() == booted.keys(),
         f"live are {_and(live)}: exactly those who wrote in the ledger that they consume",
-        f"{_and(booted)} wrote in the ledger that they consume, but live are {_and(live)}",
+        f"{_and(booted)} wrote in the ledger that they consume; live, by the registry: {_and(live)}",
     )
     differing = [name for name in booted if not _agree(live.get(name), booted[name])]
     tell.check(

@@ -12,7 +12,7 @@ from dramatiq_handshake.cli.demo.ledger import Entry
 from dramatiq_handshake.cli.tables.blocked import actor_key
 from dramatiq_handshake.cli.tables.fleet import common_capabilities, own_capabilities
 from dramatiq_handshake.cli.tables.style import new_table, outcome_text
-from dramatiq_handshake.cli.text import listed, visible
+from dramatiq_handshake.cli.text import SHOWN_SENTENCE, listed, visible
 from dramatiq_handshake.engine import BlockedNeedReport, WorkerReport
 from dramatiq_handshake.engine.report import duration_text
 
@@ -57,11 +57,11 @@ def blocked_card(need: BlockedNeedReport, consumers: Sequence[str]) -> Table:
         asks += f", with {listed(need.requires, ', ')}"
     card.add_row("asks for", asks)
     card.add_row("code", Text(visible(need.code), style="yellow"))
-    card.add_row("reason", visible(need.reason))
+    card.add_row("reason", visible(need.reason, SHOWN_SENTENCE))
     if need.missing:
         card.add_row("missing", f"{listed(need.missing, ', ')}: nobody live on {visible(need.queue)} has it")
     if need.nearest is not None:
-        lacks = " and ".join(visible(lack.reason) for lack in need.nearest.lacks)
+        lacks = " and ".join(visible(lack.reason, SHOWN_SENTENCE) for lack in need.nearest.lacks)
         card.add_row("nearest", f"{listed(consumers, ', ')} {lacks}")
     card.add_row("since", f"{duration_text(need.age_ms)} ago")
     card.add_row("kept in", f"{visible(need.place)}, a queue that only those who can run it consume")

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dramatiq_handshake.cli.tables.style import DIM, new_table
-from dramatiq_handshake.cli.text import listed, visible
+from dramatiq_handshake.cli.text import SHOWN_SENTENCE, visible
 from dramatiq_handshake.engine.blocked_models import BlockedNeedReport, BlockedReport
 from dramatiq_handshake.engine.report import duration_text
 
@@ -15,14 +15,13 @@ __all__ = ["actor_key", "blocked_table"]
 
 def blocked_table(report: BlockedReport) -> Table:
     """The needs, the longest blocked first."""
-    table = new_table("blocked", "messages", "queue", "requires", "for", "why, and where they are kept")
+    table = new_table("blocked", "messages", "for", "why, and where they are kept")
+    table.columns[0].max_width = 26
     table.columns[1].justify = "right"
     for need in report.needs:
         table.add_row(
-            actor_key(need),
+            Text.assemble(actor_key(need), "\n", (f"on queue {visible(need.queue)}", DIM)),
             str(need.messages),
-            visible(need.queue),
-            listed(need.requires),
             duration_text(need.age_ms),
             _why(need),
         )
@@ -40,10 +39,10 @@ def _why(need: BlockedNeedReport) -> Text:
     if need.nearest is None:
         nearest = "no worker was live on this queue"
     else:
-        lacks = " and ".join(visible(lack.reason) for lack in need.nearest.lacks)
+        lacks = " and ".join(visible(lack.reason, SHOWN_SENTENCE) for lack in need.nearest.lacks)
         nearest = f"the nearest worker {lacks}"
     return Text.assemble(
         (visible(need.code), "yellow"),
-        f" {visible(need.reason, 300)}\n{nearest}\n",
+        f"\n{visible(need.reason, SHOWN_SENTENCE)}\n{nearest}\n",
         (f"kept in {visible(need.place)}, need {visible(need.need_id)}", DIM),
     )

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dramatiq_handshake.cli.tables.style import new_table
-from dramatiq_handshake.cli.text import listed, visible
+from dramatiq_handshake.cli.text import SHOWN_SENTENCE, listed, visible
 from dramatiq_handshake.decide.directory_models import Evidence, WorkflowDirectory, WorkflowEntry
 
 __all__ = ["directory_notes", "directory_table"]
@@ -49,7 +49,7 @@ def directory_notes(directory: WorkflowDirectory, *, name: Callable[[str], str] 
         who = listed((name(instance) for instance in other.instances), ", ")
         yield f"Another partition, {visible(other.partition)!r}: {who} on {listed(other.groups, ', ')}."
     for finding in directory.invalid:
-        yield f"{finding.code}: {visible(finding.reason, 300)}"
+        yield f"{finding.code}: {visible(finding.reason, SHOWN_SENTENCE)}"
 
 
 def _evidence(entry: WorkflowEntry) -> Text:

@@ -8,7 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dramatiq_handshake.cli.tables.style import DIM, new_table, outcome_text
-from dramatiq_handshake.cli.text import listed, visible
+from dramatiq_handshake.cli.text import SHOWN_SENTENCE, listed, visible
+from dramatiq_handshake.decide.events import Code
+from dramatiq_handshake.decide.negotiate import Outcome
 from dramatiq_handshake.engine.fleet_models import FleetReport, WorkerReport
 from dramatiq_handshake.engine.report import duration_text
 
@@ -17,17 +19,16 @@ __all__ = ["common_capabilities", "fleet_notes", "fleet_table", "own_capabilitie
 
 def fleet_table(fleet: FleetReport) -> Table:
     """One row a worker."""
-    table = new_table("worker", "negotiated", "queues", "capabilities", "actors", "busy", "last beat")
+    table = new_table("worker", "negotiated", "queues", "actors", "capabilities")
+    table.columns[1].min_width = len(Outcome.INCOMPATIBLE.value)
     common = common_capabilities(fleet.workers)
     for worker in fleet.workers:
         table.add_row(
             _who(worker),
             _negotiated(worker),
             listed(worker.tokens),
-            listed(own_capabilities(worker, common)),
             listed(actor.key for actor in worker.actors),
-            _busy(worker),
-            "unknown" if worker.last_beat_age_ms is None else f"{duration_text(worker.last_beat_age_ms)} ago",
+            "v1 baseline" if worker.legacy else listed(own_capabilities(worker, common)),
         )
     return table
 
@@ -44,7 +45,7 @@ def fleet_notes(fleet: FleetReport) -> Iterator[str]:
         trouble = f" ({visible(plane.reason)})" if plane.reason else ""
         yield f"Control plane {visible(plane.instance_id)}: {plane.outcome.value}{trouble}{demands}."
     for finding in fleet.invalid:
-        yield f"{finding.code}: {visible(finding.reason, 300)}"
+        yield f"{finding.code}: {visible(finding.reason, SHOWN_SENTENCE)}"
 
 
 def common_capabilities(workers: Sequence[WorkerReport]) -> tuple[str, ...]:
@@ -60,25 +61,25 @@ def own_capabilities(worker: WorkerReport, common: Sequence[str]) -> list[str]:
 
 
 def _who(worker: WorkerReport) -> Text:
-    facts = [f"{worker.sdk} {worker.sdk_version}"] if worker.sdk != "unknown" else []
-    facts += ["legacy"] if worker.legacy else []
-    facts += ["another SDK"] if worker.foreign else []
-    facts += [] if worker.state in (None, "up") else [str(worker.state)]
-    facts += [] if worker.uptime_ms is None else [f"up {duration_text(worker.uptime_ms)}"]
-    return Text.assemble(visible(worker.instance_id), "\n", (listed(facts, ", "), DIM))
+    facts = [worker.state] if worker.state not in (None, "up") else []
+    if worker.threads is not None and worker.in_flight is not None:
+        facts.append(f"{worker.in_flight} in flight, {worker.threads} threads")
+    if worker.uptime_ms is not None:
+        facts.append(f"up {duration_text(worker.uptime_ms)}")
+    if worker.last_beat_age_ms is not None:
+        facts.append(f"beat {duration_text(worker.last_beat_age_ms)} ago")
+    if worker.foreign:
+        known = worker.sdk != "unknown"
+        facts.append(f"SDK {worker.sdk} {worker.sdk_version}" if known else "unknown SDK")
+    return Text.assemble(visible(worker.instance_id), "\n", (listed(facts, ", ", none=""), DIM))
 
 
 def _negotiated(worker: WorkerReport) -> Text:
-    protocol = "" if worker.protocol is None else f", protocol {worker.protocol}"
-    text = Text.assemble(outcome_text(worker.outcome), protocol)
+    text = outcome_text(worker.outcome)
     if worker.missing:
         text.append(f"\nlacks {listed(worker.missing, ', ')}")
+    elif worker.code is Code.DESCRIPTOR_INVALID:
+        text.append(f"\n{worker.code}")  # the notes tell it in full
     elif worker.reason:
-        text.append(f"\n{visible(worker.reason, 300)}")
+        text.append(f"\n{visible(worker.reason, SHOWN_SENTENCE)}")
     return text
-
-
-def _busy(worker: WorkerReport) -> str:
-    if worker.threads is None:
-        return "-"
-    return f"{worker.in_flight if worker.in_flight is not None else '?'} of {worker.threads}"
