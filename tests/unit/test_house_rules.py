@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_MODULE = 400
+#: A file of tests is a list of cases that are read one by one.
+LONGEST_TESTS = 600
 #: A name of so many words tells what a test proves; a shorter one needs a docstring.
 WORDS_OF_A_SENTENCE = 4
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|pyright:\s*ignore)\b(.*)")
@@ -47,10 +49,15 @@ def _comments(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def test_modules_stay_small() -> None:
-    """No module grows past 400 lines: split it by subject."""
+    """No module grows past 400 lines, no file of tests past 600: split it by subject."""
     sizes = {path: len(path.read_text().splitlines()) for path in _tracked("*.py", "*.lua")}
     assert len(sizes) > 20
-    assert [f"{_named(path, size)}" for path, size in sizes.items() if size > LONGEST_MODULE] == []
+    long = [
+        _named(path, size)
+        for path, size in sizes.items()
+        if size > (LONGEST_TESTS if path.name.startswith("test_") else LONGEST_MODULE)
+    ]
+    assert not long, "too long:\n" + "\n".join(long)
 
 
 def test_every_suppression_has_its_reason_beside_it() -> None:
@@ -66,7 +73,7 @@ def test_every_suppression_has_its_reason_beside_it() -> None:
             after = CODES.sub("", found[2]).strip(" -:#()")
             if not (before or after or comments.get(line - 1)):
                 bare.append(_named(path, line))
-    assert bare == []
+    assert not bare, "without a reason:\n" + "\n".join(bare)
 
 
 def test_tests_wait_for_conditions_and_skip_nothing() -> None:
@@ -77,7 +84,7 @@ def test_tests_wait_for_conditions_and_skip_nothing() -> None:
             name = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
             if name == "time.sleep" or (name.startswith("pytest.") and name.rpartition(".")[2] in SKIPS):
                 offences.append(f"{_named(path, getattr(node, 'lineno', 0))} {name}")
-    assert offences == []
+    assert not offences, "sleeping or left out:\n" + "\n".join(offences)
 
 
 def test_every_test_says_what_it_proves() -> None:
@@ -89,7 +96,7 @@ def test_every_test_says_what_it_proves() -> None:
                 words = len(node.name.split("_")) - 1
                 if not ast.get_docstring(node) and words < WORDS_OF_A_SENTENCE:
                     silent.append(_named(path, node.lineno))
-    assert silent == []
+    assert not silent, "neither docstring nor sentence:\n" + "\n".join(silent)
 
 
 def test_lock_files_name_no_registry() -> None:
