@@ -17,7 +17,7 @@ LONGEST_MODULE = 400
 #: A file of tests is a list of cases that are read one by one.
 LONGEST_TESTS = 600
 #: A name of so many words tells what a test proves; a shorter one needs a docstring.
-WORDS_OF_A_SENTENCE = 4
+WORDS_OF_A_SENTENCE = 3
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|pyright:\s*ignore)\b(.*)")
 CODES = re.compile(r"^(:?\s*[A-Z]+[0-9]+(\s*,\s*[A-Z]+[0-9]+)*|\[[a-z-]+(\s*,\s*[a-z-]+)*\])?")
 SKIPS = {"skip", "skipif", "xfail", "importorskip"}
