@@ -18,10 +18,10 @@ from dramatiq_handshake.cli.demo.application import Release, worker_environment
 from dramatiq_handshake.dispatch.capabilities import CAPABILITIES_VARIABLE
 from dramatiq_handshake.dispatch.settings import MODE_VARIABLE, NAMESPACE_VARIABLE
 
-__all__ = ["CPU", "GPU", "LAPTOP", "MODULE", "OLD", "Break", "Cast", "Player", "Role"]
+__all__ = ["CPU", "GPU", "LAPTOP", "OLD", "Break", "Cast", "Player", "Role"]
 
-#: The module that every worker imports.
-MODULE = "dramatiq_handshake.cli.demo.worker"
+#: What every worker runs.
+SETUP = "dramatiq_handshake.cli.demo.worker:setup"
 #: The folder that holds the package, for workers of a source tree that nobody installed.
 _IMPORT_ROOT = Path(__file__).resolve().parents[3]
 #: How long the workers may take to stop before they are killed; what they hold is the demo's alone.
@@ -84,7 +84,7 @@ class Player:
         self.role = role
         self.started_ns = time.monotonic_ns()
         self._log = folder / f"{role.name}.log"
-        command = [sys.executable, "-m", "dramatiq", MODULE, "--processes", "1", "--threads", "2"]
+        command = [sys.executable, "-m", "dramatiq", SETUP, "--processes", "1", "--threads", "2"]
         command += ["--queues", *role.queues] if role.queues else []
         with self._log.open("wb") as sink:
             self._process = subprocess.Popen(
@@ -146,7 +146,7 @@ class Cast:
         """How one would start a worker in a shell."""
         settings = "".join(f"{name}={value} " for name, value in self._handshake(role).items())
         queues = f" -Q {' '.join(role.queues)}" if role.queues else ""
-        return f"{settings}dramatiq {MODULE}{queues}"
+        return f"{settings}dramatiq {SETUP}{queues}"
 
     def start(self, role: Role) -> Player:
         """Start a worker and return at once."""

@@ -1,4 +1,4 @@
-"""The module that the demo's workers import: ``dramatiq dramatiq_handshake.cli.demo.worker``."""
+"""What the demo's workers run: ``dramatiq dramatiq_handshake.cli.demo.worker:setup``."""
 
 from __future__ import annotations
 
@@ -6,5 +6,9 @@ import dramatiq
 
 from dramatiq_handshake.cli.demo.application import Application
 
-broker = Application.from_environment().broker
-dramatiq.set_broker(broker)
+__all__ = ["setup"]
+
+
+def setup() -> None:
+    """Build the broker as the environment says, for Dramatiq's command line to find."""
+    dramatiq.set_broker(Application.from_environment().broker)
