@@ -36,9 +36,12 @@ class _Known:
     class_id: str | None = None
     client_id: int | None = None
 
-    def doubt(self) -> None:
-        """Take nothing for written any more; the tokens stay known, to be withdrawn in time."""
-        self.etags = dict.fromkeys(self.etags)
+    def doubt(self, tokens: Iterable[str]) -> None:
+        """Take nothing for written after a beat on `tokens` failed: it may have arrived all the same.
+
+        The tokens stay known, to be withdrawn when they are no longer advertised.
+        """
+        self.etags = dict.fromkeys([*self.etags, *tokens])
         self.class_id = None
         self.client_id = None
 
@@ -60,9 +63,8 @@ class Beats:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Forget the parent's instances: they are its own to withdraw."""
+        """Start with a lock that nobody holds."""
         self._lock = threading.RLock()
-        self._known = {}
 
     def advertise(self, advertisement: Advertisement) -> None:
         """See `FleetStore.advertise`."""
@@ -72,7 +74,7 @@ class Beats:
                 with self._context.link.attempt(writes=True) as client:
                     self._beat(client, advertisement, known)
             except BaseException:
-                known.doubt()
+                known.doubt(advertisement.tokens)
                 raise
 
     def _beat(self, client: redis.Redis, advertisement: Advertisement, known: _Known) -> None:

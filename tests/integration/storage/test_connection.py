@@ -88,12 +88,15 @@ def test_the_registry_waits_and_retries_as_it_likes_whatever_the_client_does(val
         socket_connect_timeout=60,
         retry=Retry(ExponentialBackoff(), 10),
         retry_on_timeout=True,
+        health_check_interval=1,
+        max_connections=1,
     )
 
     ours = connector(theirs, timeout_ms=250)().connection_pool.make_connection()
 
     assert (ours.socket_timeout, ours.socket_connect_timeout) == (0.25, 0.25)
     assert ours.retry._retries == 0
+    assert ours.health_check_interval == 0, "a PING before a beat would be a second round trip"
     assert theirs.connection_pool.connection_kwargs["socket_timeout"] == 60
 
 

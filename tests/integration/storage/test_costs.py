@@ -117,6 +117,16 @@ def test_a_vanished_descriptor_costs_one_more_round_trip_once(
     assert round_trips(lambda: store.advertise(ad())) == 1
 
 
+def test_coming_back_to_a_token_costs_one_round_trip(
+    store: RedisStore, round_trips: Callable[[Callable[[], Any]], int]
+) -> None:
+    """What was withdrawn is known to be gone: nothing is renewed in vain first."""
+    store.advertise(ad("w1", "ml", "mail"))
+    store.withdraw("w1", ["ml"])
+
+    assert round_trips(lambda: store.advertise(ad("w1", "ml", "mail"))) == 1
+
+
 def test_a_steady_look_is_one_command_that_writes_nothing(
     store: RedisStore, valkey: redis.Redis, round_trips: Callable[[Callable[[], Any]], int]
 ) -> None:

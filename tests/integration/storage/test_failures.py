@@ -12,6 +12,7 @@ import redis
 from dramatiq_handshake.errors import RegistryUnavailable
 from dramatiq_handshake.storage import RedisStore
 from dramatiq_handshake.storage.breaker import Breaker
+from dramatiq_handshake.storage.scripts import Batch
 from tests.contract.builders import ad, lane, look_at, messages, need
 from tests.integration.storage.conftest import ManualClock, StoreFactory
 from tests.support.valkey import OwnValkey, free_port
@@ -272,6 +273,48 @@ def test_a_listener_may_use_the_store_at_once(
     own_store.advertise(ad("w1"))
 
     assert {record.instance_id for record in own_store.workers()} == {"w1", "w2"}
+
+
+def test_a_beat_whose_answer_was_lost_leaves_nothing_behind_for_good(
+    open_store: StoreFactory,
+    valkey: redis.Redis,
+    patient_breaker: Callable[[], Breaker],
+    breaker_clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server did what it was told, and we don't know it: the next beat trusts nothing."""
+    store = open_store(valkey, breaker=patient_breaker())
+    store.advertise(ad("w1", "ml", etag="old", descriptor_json='{"v":"old"}'))
+    send = Batch.send
+
+    def deaf(batch: Batch, **options: Any) -> list[Any]:
+        send(batch, **options)
+        raise redis.TimeoutError("the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "send", deaf)
+        with pytest.raises(RegistryUnavailable):
+            store.advertise(ad("w1", "ml", "mail", etag="new", descriptor_json='{"v":"new"}'))
+    breaker_clock.ms += 1_000
+
+    store.advertise(ad("w1", "ml", etag="old", descriptor_json='{"v":"old"}'))
+
+    (record,) = store.workers()
+    assert (record.token, record.descriptor_json) == ("ml", b'{"v":"old"}')
+
+
+def test_a_probe_that_fails_by_our_own_mistake_leaves_the_probing_to_the_next_call(
+    own_store: RedisStore, own_valkey: OwnValkey, breaker_clock: ManualClock
+) -> None:
+    own_valkey.stop()
+    with pytest.raises(RegistryUnavailable):
+        own_store.now_ms()
+    own_valkey.start()
+    breaker_clock.ms += 1_000
+    with pytest.raises(AttributeError):
+        own_store.block(need(), [None], lane=None)  # type: ignore[list-item]  # the mistake
+
+    assert own_store.now_ms() > 0
 
 
 def test_our_own_mistake_is_no_outage(own_store: RedisStore) -> None:
