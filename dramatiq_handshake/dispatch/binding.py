@@ -261,9 +261,10 @@ class Binding:
         )
         broker.enqueue = gate.enqueue  # type: ignore[method-assign]  # on the instance, once
         if self._carrier is not None:
-            broker.flush = flushing_lanes(broker.flush, self._lanes_beside)  # type: ignore[assignment, method-assign]
+            flush = flushing_lanes(broker.flush, self._lanes_beside)
+            broker.flush = flush  # type: ignore[assignment, method-assign]  # on the instance, once
         if isinstance(broker, StubBroker) and isinstance(self._carrier, StubCarrier):
-            broker.join = joining_lanes(  # type: ignore[method-assign]
+            broker.join = joining_lanes(  # type: ignore[method-assign]  # on the instance, once
                 broker, broker.join, self._carrier, is_hopeless=self._is_hopeless, why=self._why_blocked
             )
 

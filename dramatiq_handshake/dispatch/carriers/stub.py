@@ -72,7 +72,8 @@ class StubCarrier:
         """The broker's own consumer on the lane, with the base queue's dead letters."""
         self._queue(lane)
         consumer = StubBroker.consume(self._broker, lane, prefetch, timeout)
-        consumer.dead_letters = self._broker.dead_letters_by_queue[base_of(lane)]  # type: ignore[attr-defined]
+        dead_letters = self._broker.dead_letters_by_queue[base_of(lane)]
+        consumer.dead_letters = dead_letters  # type: ignore[attr-defined]  # of the stub's consumer
         return consumer
 
     def nack(self, origin: Consumer, lane: str, message: MessageProxy) -> None:
