@@ -22,6 +22,7 @@ from dramatiq.middleware import (
 from dramatiq.results import Results
 
 from dramatiq_handshake.dispatch.options import capability_names
+from dramatiq_handshake.storage.forking import renew_after_fork
 
 if TYPE_CHECKING:
     from dramatiq import Broker, Middleware
@@ -75,6 +76,7 @@ class Capabilities:
 
     def __init__(self, source: CapabilitySource | None = None) -> None:
         self._lock = threading.Lock()
+        renew_after_fork(self)
         self._added: frozenset[str] = frozenset()
         self._removed: frozenset[str] = frozenset()
         self._answer: frozenset[str] | None = None
@@ -87,6 +89,10 @@ class Capabilities:
             self._source = source
         else:
             self._source = capability_names(source, "HandshakeMiddleware, capabilities")
+
+    def after_fork(self) -> None:
+        """Start with a free lock."""
+        self._lock = threading.Lock()
 
     def stated(self, unstated: frozenset[str] = frozenset()) -> frozenset[str]:
         """The names that the source states now, with what was added and without what was removed.

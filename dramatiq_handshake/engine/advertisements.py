@@ -17,6 +17,7 @@ from dramatiq_handshake.decide.events import Code, Diagnostic
 from dramatiq_handshake.engine.scope import Scope
 from dramatiq_handshake.errors import DescriptorInvalid
 from dramatiq_handshake.storage.base import ControlPlaneRecord, WorkerRecord
+from dramatiq_handshake.storage.forking import renew_after_fork
 from dramatiq_handshake.wire.descriptor import MAX_DESCRIPTOR_BYTES, WorkerDescriptor, parse_descriptor
 from dramatiq_handshake.wire.heartbeat import Heartbeat, read_heartbeat
 
@@ -105,6 +106,11 @@ class AdvertisementReader:
         self._lock = threading.Lock()
         self._last: dict[_Key, Reading] = {}
         self._before: dict[_Key, Reading] = {}
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start with a free lock."""
+        self._lock = threading.Lock()
 
     def read(
         self, workers: Sequence[WorkerRecord], control_planes: Iterable[ControlPlaneRecord] = ()
