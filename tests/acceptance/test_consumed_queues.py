@@ -1,4 +1,4 @@
-"""Which queues a worker consumes: what ``-Q`` names, with their lanes, and nothing that it merely sends to."""
+"""Which queues a worker consumes: what ``-Q`` names, with their lanes, and nothing that it only sends to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.workers import Fleet
 def test_a_whitelisted_queue_brings_its_lanes_along_and_nothing_else(
     fleet: Fleet, make_app: AppFactory, ledger: Ledger, queues: Queues, operator: HandshakeEngine
 ) -> None:
-    """With ``-Q ml`` a worker runs what is in ml, in its GPU lane and in a need's lane, but no default work."""
+    """With ``-Q ml`` a worker runs what is in ml, its GPU lane and a need's lane, but no default work."""
     fleet.start("old", capabilities=["gpu"], queues=["ml"], wait=False)
     fleet.start("ml", capabilities=["gpu"], queues=["ml"], extras=["tidy", "infer"], wait=False)
     fleet.wait_ready()

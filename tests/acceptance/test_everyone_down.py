@@ -17,7 +17,7 @@ SHORT_LEASE = {"heartbeat_interval_ms": 300, "heartbeat_ttl_ms": 1000}
 def test_with_everyone_down_messages_wait_in_their_queue_and_show(
     fleet: Fleet, make_app: AppFactory, ledger: Ledger, queues: Queues, valkey_url: str
 ) -> None:
-    """Queue depth is what an autoscaler sees; blocked() says why; whoever starts first takes them from there."""
+    """An autoscaler sees the depth, blocked() says why, and whoever starts first takes them from there."""
     first = fleet.start("before")
     make_app()["greet"].send("before")
     ledger.wait_for(1)

@@ -22,7 +22,7 @@ def test_every_message_runs_once_across_a_restart_under_load(
     operator: HandshakeEngine,
     tmp_path: Path,
 ) -> None:
-    """Running, prefetched and waiting work in the base queue, a GPU lane and a need's lane, a delayed one too.
+    """Running, prefetched and waiting work in a base queue, a GPU lane, a need's lane, and a delayed one.
 
     While it drains, the worker says so and takes nothing more; when it has gone, so has its advertisement.
     """

@@ -1,4 +1,4 @@
-"""The fleet registry fails while the broker is fine: work goes on as plain Dramatiq would do it (field note 6)."""
+"""The registry fails while the broker is fine: work goes on as plain Dramatiq would do it (field note 6)."""
 
 from __future__ import annotations
 

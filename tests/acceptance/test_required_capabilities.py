@@ -1,4 +1,4 @@
-"""What an actor requires, its worker has: with real processes, of one settings module (field notes 14, 30, 33)."""
+"""What an actor requires, its worker has, with processes of one settings module (field notes 14, 30, 33)."""
 
 from __future__ import annotations
 
