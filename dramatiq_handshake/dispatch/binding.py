@@ -111,9 +111,8 @@ class Binding:
         self._blocked = BlockedIndex(
             self.store, self._registrar, self.diagnostics, identity=self.identity, logger=logger
         )
-        if isinstance(self.store, RedisStore):
-            self.store.on_outage(self._registry_lost)
-            self.store.on_restored(self._registry_back)
+        self.store.on_outage(self._registry_lost)
+        self.store.on_restored(self._registry_back)
         self._consume = broker.consume
         self._install_gate()
         _bindings.add(self)
