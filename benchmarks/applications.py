@@ -37,10 +37,14 @@ class Application:
         return str(self.broker.namespace)  # type: ignore[attr-defined]  # a RedisBroker's
 
     def close(self) -> None:
-        """Release the connections."""
+        """Release the connections of the broker and of its registry, which live as long as a process."""
         client = getattr(self.broker, "client", None)
         if client is not None:
-            client.close()
+            # The broker made its client around a pool, which closing the client leaves open.
+            client.connection_pool.disconnect()
+        store = getattr(getattr(self.middleware, "_binding", None), "store", None)
+        if store is not None:
+            store.close()
 
 
 def redis_application(

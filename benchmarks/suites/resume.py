@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from dramatiq import Worker
 
@@ -36,7 +37,7 @@ TRIALS = 10
 PREFETCH = 64
 THREADS = 8
 WORKER_TIMEOUT_MS = 100
-RUN_WAIT_S = 60.0
+RUN_WAIT_S = 30.0
 
 
 def run(method: Method, server: Server) -> Outcome:
@@ -44,7 +45,10 @@ def run(method: Method, server: Server) -> Outcome:
     trials = min(TRIALS, method.pairs)
     depths = [fixed + round(share * method.operations) for fixed, share in DEPTHS]
     firsts = [_first_runs(server, depth, trials, method.seed) for depth in depths]
-    pairs = run_pairs(_PlainDrain(server), _BlockedDrain(server), method)
+    plain, blocked = _PlainDrain(server), _BlockedDrain(server)
+    pairs = run_pairs(plain, blocked, method)
+    plain.close()
+    blocked.close()
     worst = max(firsts, key=lambda figure: figure.value)
     return Outcome(
         (
@@ -79,20 +83,19 @@ def _first_runs(server: Server, depth: int, trials: int, seed: int) -> Figure:
         # A worker runs on until it has stopped; what it took meanwhile is blocked anew.
         deployment.block(depth - deployment.waiting())
         deployment.runs.expect(depth)
-        worker = deployment.capable_worker()
-        worker.start()
-        deployment.runs.wait_for_first()
-        waited_ms.append(deployment.runs.first_ns / 1e6 - deployment.advertised_at_ms())
-        worker.stop()
+        with _stopping(deployment.capable_worker()) as worker:
+            worker.start()
+            deployment.runs.wait_for_first()
+            waited_ms.append(deployment.runs.first_ns / 1e6 - deployment.advertised_at_ms())
         ran += deployment.runs.numbers
     if left := deployment.waiting():
         deployment.runs.expect(left)
-        worker = deployment.capable_worker()
-        worker.start()
-        deployment.runs.wait_for_all()
-        worker.stop()
+        with _stopping(deployment.capable_worker()) as worker:
+            worker.start()
+            deployment.runs.wait_for_all()
         ran += deployment.runs.numbers
     deployment.check_done(ran)
+    deployment.close()
     return of_estimate(
         f"first_ms_{depth}",
         median_estimate(waited_ms, seed=seed),
@@ -101,57 +104,72 @@ def _first_runs(server: Server, depth: int, trials: int, seed: int) -> Figure:
     )
 
 
-class _BlockedDrain:
-    """Blocked messages, drained by a capable worker from its boot on."""
+class _Drain:
+    """A full queue, and one worker that drains it, from its boot to the last message."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        self.worker: Worker | None = None
+
+    def run(self, operations: int) -> None:
+        assert self.worker is not None
+        try:
+            self.worker.start()
+            self.runs.wait_for_all()
+        except BaseException:
+            self.worker.stop()
+            raise
+
+
+class _BlockedDrain(_Drain):
+    """Blocked messages, drained by a capable worker."""
 
     def __init__(self, server: Server) -> None:
         self._deployment = _Deployment(server, "bench-ours")
-        self._worker: Worker | None = None
+        super().__init__(self._deployment.runs)
 
     def prepare(self, operations: int) -> None:
         self._deployment.block(operations)
-        self._deployment.runs.expect(operations)
-        self._worker = self._deployment.capable_worker()
-
-    def run(self, operations: int) -> None:
-        assert self._worker is not None
-        self._worker.start()
-        self._deployment.runs.wait_for_all()
+        self.runs.expect(operations)
+        self.worker = self._deployment.capable_worker()
 
     def check(self, operations: int) -> None:
-        assert self._worker is not None
-        self._worker.stop()
-        self._deployment.check_done(self._deployment.runs.numbers)
+        assert self.worker is not None
+        self.worker.stop()
+        self._deployment.check_done(self.runs.numbers)
+
+    def close(self) -> None:
+        self._deployment.close()
 
 
-class _PlainDrain:
-    """Messages in a plain queue, drained by a bare worker from its boot on."""
+class _PlainDrain(_Drain):
+    """Messages in a plain queue, drained by a bare worker."""
 
     def __init__(self, server: Server) -> None:
+        super().__init__(Runs())
         self._server = server
-        self._runs = Runs()
-        self._application = redis_application(server.url, "bench-bare", run=self._runs)
-        self._worker: Worker | None = None
+        self._application = self._connect()
 
     def prepare(self, operations: int) -> None:
         for number in range(operations):
             self._application.work.send(number)
-        self._runs.expect(operations)
+        self.runs.expect(operations)
         # A broker remembers its worker for good, so each worker gets a new one.
         self._application.close()
-        self._application = redis_application(self._server.url, "bench-bare", run=self._runs)
-        self._worker = _worker(self._application)
-
-    def run(self, operations: int) -> None:
-        assert self._worker is not None
-        self._worker.start()
-        self._runs.wait_for_all()
+        self._application = self._connect()
+        self.worker = _worker(self._application)
 
     def check(self, operations: int) -> None:
-        assert self._worker is not None
-        self._worker.stop()
-        left = int(self._server.client.hlen(f"bench-bare:{QUEUE}.msgs"))
-        check_ran(self._runs.numbers, range(operations), left)
+        assert self.worker is not None
+        self.worker.stop()
+        left = int(self._server.client.hlen(f"{self._application.namespace}:{QUEUE}.msgs"))
+        check_ran(self.runs.numbers, range(operations), left)
+
+    def close(self) -> None:
+        self._application.close()
+
+    def _connect(self) -> Application:
+        return redis_application(self._server.url, "bench-bare", run=self.runs)
 
 
 class Runs:
@@ -238,6 +256,11 @@ class _Deployment:
             raise WrongResult(f"expected the heartbeat of one worker, found {len(keys)}")
         return read_heartbeat(self._server.client.get(keys[0])).last_beat_at
 
+    def close(self) -> None:
+        """Release the connections."""
+        if self._application is not None:
+            self._application.close()
+
     def check_done(self, ran: list[int]) -> None:
         """Every blocked message ran, once, and nothing is left in the lane or listed as blocked."""
         with HandshakeEngine(self._server.url, prefix=self._namespace) as engine:
@@ -249,8 +272,7 @@ class _Deployment:
 
     def _connect(self, handshake: HandshakeMiddleware) -> Application:
         """Another process of the deployment, in the place of the one before."""
-        if self._application is not None:
-            self._application.close()
+        self.close()
         self._application = redis_application(
             self._server.url, self._namespace, handshake=handshake, run=self.runs, requires=[CAPABILITY]
         )
@@ -263,6 +285,15 @@ def _worker(application: Application) -> Worker:
     return worker
 
 
+@contextmanager
+def _stopping(worker: Worker) -> Iterator[Worker]:
+    """Stop the worker at the end, whatever comes."""
+    try:
+        yield worker
+    finally:
+        worker.stop()
+
+
 def check_ran(ran: Iterable[int], expected: Iterable[int], left: int) -> None:
     """See that every message ran, once, and that none is left.
 
@@ -270,9 +301,11 @@ def check_ran(ran: Iterable[int], expected: Iterable[int], left: int) -> None:
         WrongResult: That is not so.
     """
     runs = Counter(ran)
-    missing, twice = set(expected) - runs.keys(), [number for number, times in runs.items() if times > 1]
-    if missing or twice or left:
+    wanted = set(expected)
+    missing, strange = wanted - runs.keys(), runs.keys() - wanted
+    twice = [number for number, times in runs.items() if times > 1]
+    if missing or strange or twice or left:
         raise WrongResult(
             f"expected every message to run once: {len(missing)} never ran, {len(twice)} ran more than once, "
-            f"{left} are left in the queue"
+            f"{len(strange)} were never sent, {left} are left in the queue"
         )
