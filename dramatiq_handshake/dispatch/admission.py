@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Admission", "Verdict"]
 
-#: All lanes together fetch nothing while this many messages per worker thread wait for one.
+#: As many messages per worker thread may be in hand of all lanes together: what one queue may have. Counted
+#: by themselves, since several busy base queues keep more than that waiting, and lanes would starve.
 LANE_PREFETCH_PER_THREAD = 2
 
 
@@ -91,8 +92,9 @@ class Admission:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether enough messages wait for the worker's threads that no lane should fetch more."""
-        return self.worker.work_queue.qsize() >= LANE_PREFETCH_PER_THREAD * self.worker.worker_threads
+        """Whether so many messages of lanes are in hand that none should fetch more."""
+        budget = LANE_PREFETCH_PER_THREAD * self.worker.worker_threads
+        return self.deliveries.count(lanes_only=True) >= budget
 
     def judge(self, message: MessageProxy, queue: str) -> Verdict:
         """Whether the worker may take a message fetched from `queue`."""

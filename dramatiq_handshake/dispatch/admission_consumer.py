@@ -14,7 +14,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,25 +99,28 @@ class AdmissionConsumer(Consumer):
     def ack(self, message: MessageProxy) -> None:
         """Acknowledge at the consumer that delivered the message."""
         origin = origin_of(message) or self
-        origin.inner.ack(message)
+        with _as_dramatiq_knows_it():
+            origin.inner.ack(message)
         origin.discard(message)
 
     def nack(self, message: MessageProxy) -> None:
         """Dead-letter the message among its base queue's."""
         origin = origin_of(message) or self
-        if is_lane(origin.queue_name):
-            self._admission.carrier.nack(origin.inner, origin.queue_name, message)
-        else:
-            origin.inner.nack(message)
+        with _as_dramatiq_knows_it():
+            if is_lane(origin.queue_name):
+                self._admission.carrier.nack(origin.inner, origin.queue_name, message)
+            else:
+                origin.inner.nack(message)
         origin.discard(message)
 
     def requeue(self, messages: Iterable[MessageProxy]) -> None:
         """Return unacknowledged messages to the queue or lane they came from."""
         messages = list(messages)
-        if is_lane(self.queue_name):
-            self._admission.carrier.requeue(self.inner, self.queue_name, messages)
-        else:
-            self.inner.requeue(messages)
+        with _as_dramatiq_knows_it():
+            if is_lane(self.queue_name):
+                self._admission.carrier.requeue(self.inner, self.queue_name, messages)
+            else:
+                self.inner.requeue(messages)
         for message in messages:
             self.discard(message)
 
@@ -131,9 +135,8 @@ class AdmissionConsumer(Consumer):
         Raises:
             ConnectionClosed: The broker is away; Dramatiq rebuilds the consumer later.
         """
-        if self.queue_name.endswith(".DQ"):
-            # Dramatiq dropped or returned its delay queue before it asked for this consumer.
-            self._admission.deliveries.forget(self.queue_name)
+        # Dramatiq dropped or returned its delay queue before it asked for this consumer.
+        self._admission.deliveries.forget_delayed(self.queue_name)
         self._recover()
 
     @property
@@ -148,7 +151,8 @@ class AdmissionConsumer(Consumer):
     def _fetch(self) -> MessageProxy | None:
         """What the broker delivers next, without what is no message."""
         try:
-            message = next(self.inner)
+            with _as_dramatiq_knows_it():
+                message = next(self.inner)
         except (DecodeError, TypeError) as error:
             # TypeError: Dramatiq's own bookkeeping, by a message id that can't be hashed.
             self._reject_unfit(str(error))
@@ -240,10 +244,8 @@ class AdmissionConsumer(Consumer):
     def _recover(self) -> None:
         carrier, deliveries = self._admission.carrier, self._admission.deliveries
         in_hand = [carrier.reference(message) for message in deliveries.of(self.queue_name)]
-        try:
+        with _as_dramatiq_knows_it():
             recovered = carrier.recover(self.queue_name, in_hand)
-        except redis.ConnectionError as error:
-            raise ConnectionClosed(error) from None  # type: ignore[no-untyped-call]  # Dramatiq's
         if recovered:
             self._admission.logger.info("Returned %d fetched messages to %r.", recovered, self.queue_name)
 
@@ -291,6 +293,19 @@ class AdmissionConsumer(Consumer):
         """Whether this lane delivered a waiting message, be it through a consumer that was rebuilt since."""
         origin = origin_of(_message_in(item))
         return origin is not None and origin.queue_name == self.queue_name
+
+
+@contextmanager
+def _as_dramatiq_knows_it() -> Iterator[None]:
+    """Turn whatever Redis answers into the one error at which Dramatiq waits and tries again.
+
+    Of redis-py's errors its consumers know the `ConnectionError`; a timeout, or a refusal during a failover,
+    ended a thread for good or left a message that had run to run again.
+    """
+    try:
+        yield
+    except redis.RedisError as error:
+        raise ConnectionClosed(error) from None  # type: ignore[no-untyped-call]  # Dramatiq's
 
 
 def _message_in(item: Any) -> MessageProxy:

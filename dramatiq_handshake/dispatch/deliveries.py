@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dramatiq_handshake.decide.need import is_lane
+
 if TYPE_CHECKING:
     from dramatiq import MessageProxy
 
@@ -24,14 +26,17 @@ class Deliveries:
         """The delivery was acknowledged, carried or returned."""
         self._by_queue.get(queue, {}).pop(id(message), None)
 
-    def forget(self, queue: str) -> None:
-        """Nothing of this queue is in hand any more."""
-        self._by_queue.pop(queue, None)
+    def forget_delayed(self, queue: str) -> None:
+        """What came through this queue only to wait until it is due is in hand no more."""
+        for message in self.of(queue):
+            if message.options.get("eta") is not None:
+                self.discard(queue, message)
 
     def of(self, queue: str) -> list[MessageProxy]:
         """The deliveries in hand that came through a queue or lane."""
         return list(self._by_queue.get(queue, {}).values())
 
-    def count(self) -> int:
-        """How many are in hand altogether."""
-        return sum(len(held) for held in list(self._by_queue.values()))
+    def count(self, *, lanes_only: bool = False) -> int:
+        """How many are in hand altogether, or of all lanes."""
+        held_by_queue = list(self._by_queue.items())
+        return sum(len(held) for queue, held in held_by_queue if is_lane(queue) or not lanes_only)

@@ -154,6 +154,10 @@ class LaneKeeper:
             consumer.closing.set()
 
     def _reap(self) -> None:
+        for name, thread in list(self._open.items()):
+            if not thread.is_alive():
+                # Whatever ended it: closed here, the lane is opened anew.
+                self._closing[name] = self._open.pop(name)
         for name, thread in list(self._closing.items()):
             consumer: Any = thread.consumer
             if consumer is not None:

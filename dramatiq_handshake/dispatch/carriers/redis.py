@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dramatiq
 import redis
 from dramatiq.common import current_millis
-from dramatiq.errors import ConnectionClosed, DecodeError
+from dramatiq.errors import DecodeError
 
 from dramatiq_handshake.decide.directory import PlainConsumers
 from dramatiq_handshake.decide.need import base_of
@@ -114,19 +114,13 @@ class RedisCarrier:
         return consumer
 
     def nack(self, origin: Consumer, lane: str, message: MessageProxy) -> None:
-        """Dead-letter in one script.
-
-        Raises:
-            ConnectionClosed: The server is away; Dramatiq waits and tries again.
-        """
+        """Dead-letter in one script."""
         dead_letters = self._key(f"{base_of(lane)}.XQ")
         try:
             self._dead_letter(
                 keys=[self._acks(lane), self._key(f"{lane}.msgs"), dead_letters, f"{dead_letters}.msgs"],
                 args=[message.options["redis_message_id"], current_millis()],
             )
-        except redis.ConnectionError as error:
-            raise ConnectionClosed(error) from None  # type: ignore[no-untyped-call]  # Dramatiq's
         finally:
             _forget(origin, message)
 
