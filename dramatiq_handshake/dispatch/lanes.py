@@ -48,7 +48,10 @@ class LaneThread(ConsumerThread):
         """Pause; a thread that has left already counts as paused."""
         with self._leaving:
             self.paused = True
-            if not self._left:
+            if self._left:
+                # An earlier resume has cleared it, and nobody is there to set it again.
+                self.paused_event.set()
+            else:
                 self.paused_event.clear()
 
 
