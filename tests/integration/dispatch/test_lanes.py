@@ -132,7 +132,7 @@ def test_an_empty_need_lane_is_retired_and_closed(
     apps: Apps, queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "LANE_QUIET_MS", 300)
-    old, new = apps.redis(), apps.redis()
+    old, new = apps.redis(), apps.redis(heartbeat_interval_ms=100)
     old.actor(actor_name="plain")
     old.worker()
     blocked = new.actor(actor_name="added_later")
@@ -150,7 +150,7 @@ def test_an_empty_need_lane_is_retired_and_closed(
 
 def test_a_lane_in_use_is_not_retired(apps: Apps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "LANE_QUIET_MS", 300)
-    app = apps.stub()
+    app = apps.stub(heartbeat_interval_ms=100)
     running, may_finish = threading.Event(), threading.Event()
 
     def slow() -> None:
@@ -166,7 +166,7 @@ def test_a_lane_in_use_is_not_retired(apps: Apps, monkeypatch: pytest.MonkeyPatc
     app.actor(slow)
     assert running.wait(10)
     ticks = app.binding._view._looked_at
-    eventually(lambda: app.binding._view._looked_at > ticks + 1.5, what="the worker ticks twice")
+    eventually(lambda: app.binding._view._looked_at > ticks + 0.8, what="the worker ticks many times")
 
     assert lane in app.lanes(worker)
     may_finish.set()
