@@ -15,7 +15,8 @@ from tests.support.poll import eventually
 from tests.support.queues import Queues
 from tests.support.workers import Fleet
 
-DELAY_MS = 2_000
+#: Longer than it takes to stop the worker that holds the message.
+DELAY_MS = 4_000
 
 
 def test_a_retry_that_lost_its_gpu_is_kept_for_the_next_one(

@@ -48,7 +48,7 @@ def test_a_worker_does_not_consume_what_it_merely_sends_to(
     relay.send("train", "ml", "digits")
     relay.send("greet", "elsewhere", "Ada")
     ledger.wait_for(2, actor="relay")
-    # A second look at the fleet and a round of everything it consumes lie between.
+    # What it may run comes round after what it may not.
     ledger.wait_for_messages([relay.send("greet", "default", "Bob").message_id])
     ledger.wait_for(1, actor="greet")
 

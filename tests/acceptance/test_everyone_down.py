@@ -10,8 +10,8 @@ from tests.support.poll import eventually
 from tests.support.queues import Queues
 from tests.support.workers import Fleet
 
-#: Short leases, so that a crash shows within a second.
-SHORT_LEASE = {"heartbeat_interval_ms": 300, "heartbeat_ttl_ms": 1000}
+#: A short lease, so that a crash shows soon; long enough to send something while it lasts.
+SHORT_LEASE = {"heartbeat_interval_ms": 500, "heartbeat_ttl_ms": 2000}
 
 
 def test_with_everyone_down_messages_wait_in_their_queue_and_show(
@@ -59,7 +59,7 @@ def test_killing_the_only_worker_keeps_what_is_sent_and_shows_it_once_the_lease_
 
     within = app["greet"].send("within the lease")
     assert queues.depth("default") == 1
-    eventually(lambda: not operator.fleet().workers, 5, what="the lease lapses by itself")
+    eventually(lambda: not operator.fleet().workers, 10, what="the lease lapses by itself")
     afterwards = app["greet"].send("after the lease")
 
     (blocked,) = operator.blocked()

@@ -29,21 +29,29 @@ def test_every_message_runs_once_across_a_restart_under_load(
     gate = tmp_path / "gate"
     # It consumes ml without a GPU and without the actor `tidy`: so that one has a need's lane.
     fleet.start("old", queues=["ml"], wait=False)
-    leaving = fleet.start("leaving", capabilities=["gpu"], extras=["tidy"], wait=False)
+    leaving = fleet.start(
+        "leaving",
+        capabilities=["gpu"],
+        extras=["tidy"],
+        env={"dramatiq_queue_prefetch": "16"},
+        shutdown_timeout_ms=20_000,
+        wait=False,
+    )
     fleet.wait_ready()
     app = make_app(extras=["tidy"])
     running = [app["hold"].send(str(gate)).message_id for _ in range(2)]
     ledger.wait_for(2, event="started", actor="hold")
-    waiting = [app[name].send(n).message_id for n in range(EACH) for name in ("greet", "train", "tidy")]
-    app["greet"].send_with_options(args=("much later",), delay=600_000)
-    eventually(
-        lambda: len(queues.unfinished()) == 4 and not queues.depth("default.DQ"),
-        what="base, GPU lane, need's lane and delay queue have work",
-        state=queues.unfinished,
-    )
-    eventually(lambda: queues.unacknowledged() > 3, what="some of it is prefetched")
+    waiting = [app["tidy"].send("opens the lane").message_id]
     (need_lane,) = (queue for queue in queues.unfinished() if queue.startswith("ml.need."))
     leaving.wait_output(f"Serving lane {need_lane!r}")
+    # All that a lane holds is there when it looks: so it prefetches more than it can hand out.
+    leaving.pause()
+    waiting += [app[name].send(n).message_id for n in range(EACH) for name in ("train", "tidy")]
+    leaving.resume()
+    eventually(lambda: queues.unacknowledged() > len(running) + 10, state=queues.unacknowledged)
+    waiting += [app["greet"].send(n).message_id for n in range(EACH)]
+    app["greet"].send_with_options(args=("much later",), delay=600_000)
+    eventually(lambda: not queues.depth("default.DQ"), what="the delayed message is in its hands")
 
     leaving.request_stop()
 

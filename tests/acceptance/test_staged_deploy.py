@@ -55,21 +55,22 @@ def test_with_half_the_workers_old_only_the_new_ones_run_a_new_actor(
 
     The latter are in the base queue, where old workers fetch their share of them.
     """
-    fleet.start("old", variant="old", threads=4, wait=False)
-    fleet.start("new", threads=4, wait=False)
+    wide = {"dramatiq_queue_prefetch": "64"}
+    old = fleet.start("old", variant="old", threads=4, env=wide, wait=False)
+    fleet.start("new", threads=4, env=wide, wait=False)
     fleet.wait_ready()
     plain, aware = make_app(plugin=False), make_app()
 
     sent = [app["added_later"].send(n).message_id for n in range(500) for app in (plain, aware)]
 
-    runs = ledger.wait_for_messages(sent, 30)
+    runs = ledger.wait_for_messages(sent, 40)
     queues.wait_empty()
     assert set(runs.values()) == {1}
     assert len(runs) == 1000
     assert ledger.workers(actor="added_later") == {"new"}
     assert {entry.retries for entry in ledger.entries()} == {0}
     assert queues.dead_letters() == {}
-    assert fleet.workers[0].said("message.carried"), "the old worker had a share of the base queue"
+    assert old.said("message.carried"), "the old worker had a share of the base queue"
     fleet.terminate_all()
     assert fleet.alarms == []
 

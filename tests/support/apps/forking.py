@@ -22,7 +22,7 @@ from tests.support.threads import our_threads
 CHILDREN = 4
 SENDERS = 2
 SENDS = 5
-PATIENCE_S = 10
+PATIENCE_S = 20
 
 
 def _our_locks() -> Iterator[Any]:
