@@ -48,11 +48,15 @@ class Scene:
         self._threads.append(threading.Thread(target=side))
         self._threads[-1].start()
 
-    def finish(self) -> float:
-        """Wait until both sides are through and the message has run. Returns how long that took (s)."""
+    def wait_for_both(self) -> None:
+        """Wait until whoever has begun is through."""
         for thread in self._threads:
             thread.join(10)
             assert not thread.is_alive()
+
+    def finish(self) -> float:
+        """Wait until both sides are through and the message has run. Returns how long that took (s)."""
+        self.wait_for_both()
         through = time.monotonic()
         assert self.worker.log.wait_for(1) == ["ran"]
         return time.monotonic() - through
@@ -138,9 +142,7 @@ def test_the_worker_has_looked_before_a_lane_is_registered_for_it(scene: Scene) 
 def test_the_worker_is_there_when_the_sender_plans(scene: Scene, point: str) -> None:
     """Advertise, look; plan, register, publish: it is routable, and the worker's next look finds the lane."""
     scene.arrive()
-    eventually(
-        lambda: "late" in "".join(str(one.descriptor_json) for one in scene.worker_store.store.workers())
-    )
+    scene.wait_for_both()
     with scene.sender_store.paused(point) as sender:
         scene.send()
         sender.wait_for_caller()

@@ -91,7 +91,7 @@ def test_no_message_waits_longer_than_two_seconds(
         sender = worker if kind == "stub" else apps.redis()
         for app in {worker, sender}:
             app.actor(actor_name="known")
-        process = worker.worker(threads=4)
+        process = worker.worker(threads=4, timeout_ms=200)
         waits += Meetings(sender, worker).hold(random.Random(batch))
         worker.stop(process)
 

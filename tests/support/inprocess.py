@@ -109,7 +109,7 @@ class App:
             self.stop(self.workers[0])
         self.broker.close()
         if isinstance(self.broker, RedisBroker):
-            self.broker.client.close()
+            self.broker.client.connection_pool.disconnect()
         if self.handshake is not None and self.handshake._binding is not None:
             self.handshake._binding.store.close()
 

@@ -305,4 +305,4 @@ def test_redis_brokers_need_no_url() -> None:
     broker.add_middleware(HandshakeMiddleware())
 
     declare(broker, requires=["gpu"])
-    broker.client.close()
+    broker.client.connection_pool.disconnect()
