@@ -90,11 +90,15 @@ class Admission:
         self._registrar = registrar
         self._diagnostics = diagnostics
 
-    @property
-    def is_saturated(self) -> bool:
-        """Whether so many messages of lanes are in hand that none should fetch more."""
+    def lanes_have_room(self, *, wait_s: float) -> bool:
+        """Whether a lane may fetch, within their common budget; waits up to so long for half of it.
+
+        For half, so that a busy lane fetches several messages in one round trip instead of one in each.
+        """
         budget = LANE_PREFETCH_PER_THREAD * self.worker.worker_threads
-        return self.deliveries.count(lanes_only=True) >= budget
+        if self.deliveries.count(lanes_only=True) < budget:
+            return True
+        return self.deliveries.wait_for_fewer_of_lanes(budget // 2 + 1, wait_s)
 
     def judge(self, message: MessageProxy, queue: str) -> Verdict:
         """Whether the worker may take a message fetched from `queue`."""

@@ -90,8 +90,7 @@ class AdmissionConsumer(Consumer):
             time.sleep(self._pause_s)
             return None
         self._settle_held()
-        if is_lane(self.queue_name) and self._admission.is_saturated:
-            time.sleep(self._pause_s)
+        if is_lane(self.queue_name) and not self._admission.lanes_have_room(wait_s=self._pause_s):
             return None
         message = self._fetch()
         return None if message is None else self._admit(message)

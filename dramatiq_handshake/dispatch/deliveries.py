@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from dramatiq_handshake.decide.need import is_lane
@@ -17,6 +18,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._by_queue: dict[str, dict[int, MessageProxy]] = {}
+        self._lane_message_left = threading.Condition()
 
     def add(self, queue: str, message: MessageProxy) -> None:
         """Note a delivery; ids repeat on redelivery, so the proxy's identity names it."""
@@ -25,6 +27,14 @@ class Deliveries:
     def discard(self, queue: str, message: MessageProxy) -> None:
         """The delivery was acknowledged, carried or returned."""
         self._by_queue.get(queue, {}).pop(id(message), None)
+        if is_lane(queue):
+            with self._lane_message_left:
+                self._lane_message_left.notify_all()
+
+    def wait_for_fewer_of_lanes(self, limit: int, timeout_s: float) -> bool:
+        """Wait until fewer messages of all lanes together are in hand; answers whether they are."""
+        with self._lane_message_left:
+            return self._lane_message_left.wait_for(lambda: self.count(lanes_only=True) < limit, timeout_s)
 
     def forget_delayed(self, queue: str) -> None:
         """What came through this queue only to wait until it is due is in hand no more."""

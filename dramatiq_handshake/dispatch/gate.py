@@ -138,9 +138,7 @@ class Gate:
         options = message.options
         return (
             self._protocol == 1
-            and MESSAGE_OPTION not in options
-            and "requires" not in options
-            and "version" not in options
+            and not (options and (MESSAGE_OPTION in options or "requires" in options or "version" in options))
             and self._view.is_free(message.queue_name, message.actor_name, now)
         )
 
