@@ -126,6 +126,7 @@ class HandshakeMiddleware(Middleware):
                 demands=control_plane.demands,
                 broker=binding.identity.fingerprint,
                 evidence=binding.identity.consumers,
+                broker_queues=binding.identity,
                 heartbeat_ttl_ms=self._settings.heartbeat_ttl_ms,
                 on_diagnostic=binding.diagnostics.publish,
             )

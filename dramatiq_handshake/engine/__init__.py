@@ -8,6 +8,7 @@ from dramatiq_handshake.engine.blocked_models import (
     BlockedReport,
     LackReport,
     NearestWorker,
+    UnlistedBacklog,
 )
 from dramatiq_handshake.engine.fleet_models import (
     AnnouncedActor,
@@ -27,5 +28,6 @@ __all__ = [
     "HandshakeEngine",
     "LackReport",
     "NearestWorker",
+    "UnlistedBacklog",
     "WorkerReport",
 ]

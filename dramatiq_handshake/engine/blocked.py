@@ -19,6 +19,7 @@ from dramatiq_handshake.engine.blocked_models import (
     BlockedReport,
     LackReport,
     NearestWorker,
+    UnlistedBacklog,
 )
 from dramatiq_handshake.engine.scope import Scope
 from dramatiq_handshake.errors import ConfigurationError
@@ -55,6 +56,10 @@ class BlockedFilter:
                 (self.need_id, need.need_id),
             )
         )
+
+    def admits_queue(self, queue: str) -> bool:
+        """Whether all that is in a base queue and its lanes is what was asked for, whatever its needs."""
+        return self.actor is None and self.need_id is None and self.queue in (None, queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +185,12 @@ class BlockedWalk:
         else:
             self._open.append((need, replace(position, inner=page.next_cursor)))
 
-    def report(self, now_ms: int) -> BlockedReport:
+    def report(self, now_ms: int, unlisted: tuple[UnlistedBacklog, ...] = ()) -> BlockedReport:
         """The report on what was taken.
 
         Args:
             now_ms: The server's time.
+            unlisted: What the broker keeps beside it.
         """
         needs = {need.need_id: _need_report(need, now_ms) for need in self._needs}
         return BlockedReport(
@@ -199,6 +205,7 @@ class BlockedWalk:
             total=sum(need.messages for need in self._needs),
             limit=self._limit,
             next_cursor=self._next_cursor(),
+            unlisted=unlisted,
         )
 
     def _next_cursor(self) -> str | None:

@@ -7,7 +7,14 @@ from typing import Any
 
 from dramatiq_handshake.engine.report import Report, duration_text
 
-__all__ = ["BlockedMessageReport", "BlockedNeedReport", "BlockedReport", "LackReport", "NearestWorker"]
+__all__ = [
+    "BlockedMessageReport",
+    "BlockedNeedReport",
+    "BlockedReport",
+    "LackReport",
+    "NearestWorker",
+    "UnlistedBacklog",
+]
 
 
 class LackReport(Report):
@@ -100,6 +107,25 @@ class BlockedNeedReport(_Blocked):
     detail: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies the default
 
 
+class UnlistedBacklog(Report):
+    """Messages that nobody found to be blocked, left in a queue that no live worker takes from.
+
+    They were sent while a worker lived, or seemed to, and wait for the next one like any other. Which
+    needs they have is not known: nobody reads a message for a report.
+
+    Attributes:
+        queue: The base queue.
+        place: The queue that keeps them: the base, or the lane beside it.
+        messages: How many, those included that a dead worker had fetched or a draining one still finishes.
+        reason: That in a sentence.
+    """
+
+    queue: str
+    place: str
+    messages: int
+    reason: str
+
+
 class BlockedReport(Report):
     """What is blocked, since when and why; iterating gives the listed messages.
 
@@ -107,10 +133,12 @@ class BlockedReport(Report):
         supported: Whether there is a registry to ask; `False` means that, and only that.
         needs: Every need with blocked messages, the longest blocked first.
         messages: At most ``limit`` messages: need by need in that order, oldest first.
-        total: How many messages are blocked for these needs, listed or not.
+        total: How many messages are blocked for these needs, listed or not; without `unlisted`.
         limit: The limit that was asked for.
         next_cursor: Give it to the next call for the messages that follow; `None` at the end. A message
             that is taken meanwhile is not listed; one that stays blocked is listed at least once.
+        unlisted: What else is left in queues and lanes that no live worker takes from. Only an engine with
+            a broker sees it, and only a report that is not narrowed to an actor or a need has it.
     """
 
     supported: bool = True
@@ -119,6 +147,7 @@ class BlockedReport(Report):
     total: int = 0
     limit: int = 0
     next_cursor: str | None = None
+    unlisted: tuple[UnlistedBacklog, ...] = ()
 
     def __iter__(self) -> Iterator[BlockedMessageReport]:  # type: ignore[override] # a report of messages
         return iter(self.messages)
@@ -135,14 +164,18 @@ class BlockedReport(Report):
         """The report in a few lines for people."""
         if not self.supported:
             return "There is no fleet registry to ask."
-        if not self.needs:
-            return "Nothing is blocked."
-        oldest = max(need.age_ms for need in self.needs)
-        head = (
-            f"{self.total} message(s) blocked for {len(self.needs)} need(s), "
-            f"the oldest for {duration_text(oldest)}:"
-        )
-        return "\n".join([head, *(f"  {_need_text(need)}" for need in self.needs)])
+        lines = []
+        if self.needs:
+            oldest = max(need.age_ms for need in self.needs)
+            lines.append(
+                f"{self.total} message(s) blocked for {len(self.needs)} need(s), "
+                f"the oldest for {duration_text(oldest)}:"
+            )
+            lines.extend(f"  {_need_text(need)}" for need in self.needs)
+        if self.unlisted:
+            lines.append("Unlisted, and kept for the next worker that can take them:")
+            lines.extend(f"  {backlog.reason}" for backlog in self.unlisted)
+        return "\n".join(lines) or "Nothing is blocked."
 
     def __str__(self) -> str:
         return self.summary

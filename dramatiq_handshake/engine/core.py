@@ -18,13 +18,20 @@ from dramatiq_handshake.decide.directory import (
 )
 from dramatiq_handshake.decide.events import Diagnostic
 from dramatiq_handshake.engine.advertisements import AdvertisementReader
+from dramatiq_handshake.engine.backlog import BacklogCheck
 from dramatiq_handshake.engine.blocked import BlockedFilter, BlockedWalk
 from dramatiq_handshake.engine.fleet import assemble_fleet, other_brokers_text
 from dramatiq_handshake.engine.fleet_models import FleetReport
 from dramatiq_handshake.engine.notices import Notices
 from dramatiq_handshake.engine.scope import Scope
 from dramatiq_handshake.errors import ConfigurationError
-from dramatiq_handshake.storage.base import HEARTBEAT_TTL_MS, BlockedNeed, ControlPlaneRecord, WorkerRecord
+from dramatiq_handshake.storage.base import (
+    HEARTBEAT_TTL_MS,
+    BlockedNeed,
+    ControlPlaneRecord,
+    Look,
+    WorkerRecord,
+)
 from dramatiq_handshake.wire.descriptor import (
     PROTOCOL_VERSION,
     SDK_NAME,
@@ -171,6 +178,15 @@ class EngineCore:
             ConfigurationError: The limit or the cursor is not what it must be.
         """
         return BlockedWalk(needs, scope=self._scope(), only=only, limit=limit, cursor=cursor)
+
+    def bases(self, queues: Iterable[str], only: BlockedFilter) -> list[str]:
+        """Those of the base queues whose backlogs a blocked report is about, sorted."""
+        scope = self._scope()
+        return sorted(queue for queue in queues if scope.sees_queue(queue) and only.admits_queue(queue))
+
+    def backlog(self, look: Look, bases: Iterable[str]) -> BacklogCheck:
+        """Begin to look for backlogs; see `BacklogCheck`."""
+        return BacklogCheck(look, bases, scope=self._scope())
 
     def _scope(self) -> Scope:
         return Scope(self._namespace, self._broker() if callable(self._broker) else self._broker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from dramatiq_handshake.decide.directory import (
@@ -12,12 +12,13 @@ from dramatiq_handshake.decide.directory import (
     build_directory,
 )
 from dramatiq_handshake.decide.events import Diagnostic
+from dramatiq_handshake.engine.backlog import BacklogCheck, BrokerQueues, unlisted_of
 from dramatiq_handshake.engine.blocked import DEFAULT_LIMIT, BlockedFilter
-from dramatiq_handshake.engine.blocked_models import BlockedReport
+from dramatiq_handshake.engine.blocked_models import BlockedReport, UnlistedBacklog
 from dramatiq_handshake.engine.core import EngineCore
 from dramatiq_handshake.engine.fleet_models import FleetReport
 from dramatiq_handshake.errors import ConfigurationError
-from dramatiq_handshake.storage.base import HEARTBEAT_TTL_MS, FleetStore
+from dramatiq_handshake.storage.base import HEARTBEAT_TTL_MS, BlockedNeed, FleetStore
 from dramatiq_handshake.storage.redis import RedisStore
 from dramatiq_handshake.wire.descriptor import WorkerDescriptor
 
@@ -52,6 +53,8 @@ class HandshakeEngine:
             shares the registry and the prefix. Or a callable that tells it. ``""`` shows all.
         evidence: The plain Dramatiq workers that the broker shows, per queue. It may raise
             `RegistryUnavailable`.
+        broker_queues: The queues of this process's broker, by whose depths `blocked` sees what is left in
+            them unlisted.
         heartbeat_ttl_ms: How long an advertisement of this deployment lives without a beat.
         registry_timeout_ms: How long to wait for a connection and for each reply, with `url`.
         on_diagnostic: Is called with what an answer found for the first time (``descriptor.invalid``,
@@ -72,6 +75,7 @@ class HandshakeEngine:
         demands: Callable[[], Iterable[str]] | None = None,
         broker: str | Callable[[], str] = "",
         evidence: Callable[[], Iterable[PlainConsumers]] | None = None,
+        broker_queues: BrokerQueues | None = None,
         heartbeat_ttl_ms: int = HEARTBEAT_TTL_MS,
         registry_timeout_ms: int = DEFAULT_TIMEOUT_MS,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
@@ -100,6 +104,7 @@ class HandshakeEngine:
         )
         self._store: FleetStore | None = store if store is not None else self._own
         self._evidence = evidence
+        self._broker_queues = broker_queues
 
     def workflow_directory(self, *, scan: bool = True) -> WorkflowDirectory:
         """What exists in this deployment, and why the list is empty if it is (design §8).
@@ -153,6 +158,9 @@ class HandshakeEngine:
     ) -> BlockedReport:
         """What is blocked, since when and the exact delta; iterating gives the messages.
 
+        With a broker at hand it also looks at the depths of the queues that this process knows, at the cost
+        of one look and one round trip to the broker, and tells what is left in them `unlisted`.
+
         Args:
             queue: Only messages of this base queue.
             actor: Only messages of this actor.
@@ -162,17 +170,38 @@ class HandshakeEngine:
             cursor: The `next_cursor` of an earlier report, for the messages that follow.
 
         Raises:
-            RegistryUnavailable: The registry does not answer.
+            RegistryUnavailable: The registry or the broker does not answer.
             ConfigurationError: The limit or the cursor is not what it must be.
         """
         only = BlockedFilter(queue=queue, actor=actor, need_id=need_id)
         store = self._store
         if store is None:
             return BlockedReport(supported=False, limit=limit)
-        walk = self._core.walk(store.blocked_needs(), only, limit=limit, cursor=cursor)
+        depths = self._depths(store, only)
+        needs = store.blocked_needs()
+        walk = self._core.walk(needs, only, limit=limit, cursor=cursor)
         while (wanted := walk.next_page()) is not None:
             walk.take(store.blocked_messages(wanted.need_id, cursor=wanted.cursor, limit=wanted.limit))
-        return walk.report(store.now_ms())
+        unlisted = () if depths is None else self._unlisted(store, *depths, needs)
+        return walk.report(store.now_ms(), unlisted)
+
+    def _depths(self, store: FleetStore, only: BlockedFilter) -> tuple[BacklogCheck, Sequence[int]] | None:
+        queues = self._broker_queues
+        bases = [] if queues is None else self._core.bases(queues.queues(), only)
+        if queues is None or not bases:
+            return None
+        check = self._core.backlog(store.look(dict.fromkeys(bases), None), bases)
+        return check, queues.depths(check.places)
+
+    def _unlisted(
+        self, store: FleetStore, check: BacklogCheck, depths: Sequence[int], needs: Iterable[BlockedNeed]
+    ) -> tuple[UnlistedBacklog, ...]:
+        # Each question is asked only where the one before it leaves something to ask about.
+        backlogs = check.backlogs(depths, needs)
+        classes = check.classes(backlogs)
+        untaken = check.untaken(backlogs, store.class_bodies(classes) if classes else {})
+        in_a_base = any(backlog.lane is None for backlog in untaken)
+        return unlisted_of(untaken, self._plain_consumers(store) if in_a_base else ())
 
     def _plain_consumers(self, store: FleetStore) -> list[PlainConsumers]:
         seen = [] if self._evidence is None else list(self._evidence())

@@ -37,6 +37,21 @@ class BrokerIdentity(Protocol):
         """Per declared queue, who holds messages fetched from it: plain workers and others alike."""
         ...
 
+    def queues(self) -> Sequence[str]:
+        """The base queues declared in this process, without their delay queues; asks nobody.
+
+        None where the broker's depths can't be told.
+        """
+        ...
+
+    def depths(self, queues: Sequence[str]) -> list[int]:
+        """How many messages each queue or lane holds, those being processed included.
+
+        Raises:
+            RegistryUnavailable: The broker's server does not answer.
+        """
+        ...
+
 
 class Carrier(BrokerIdentity, Protocol):
     """How one kind of broker carries a message in another queue than the one it names.
@@ -109,8 +124,4 @@ class Carrier(BrokerIdentity, Protocol):
             queue: Where from.
             message: It, where its body could be decoded.
         """
-        ...
-
-    def depths(self, queues: Sequence[str]) -> list[int]:
-        """How many messages each queue or lane holds, those being processed included."""
         ...

@@ -37,3 +37,11 @@ class ObservedBroker:
     def consumers(self) -> Sequence[PlainConsumers]:
         """Unknown."""
         return ()
+
+    def queues(self) -> Sequence[str]:
+        """None whose depth is known."""
+        return ()
+
+    def depths(self, queues: Sequence[str]) -> list[int]:
+        """Unknown, and nobody asks: there are no `queues` and no lanes."""
+        return [0] * len(queues)

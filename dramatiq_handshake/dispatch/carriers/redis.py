@@ -174,14 +174,24 @@ class RedisCarrier:
         except DecodeError:
             return True
 
+    def queues(self) -> Sequence[str]:
+        """Those that the broker names; it keeps the delay queues apart."""
+        return sorted(self._broker.get_declared_queues())
+
     def depths(self, queues: Sequence[str]) -> list[int]:
         """Bodies are kept until they are acknowledged, so their number is the depth."""
         if not queues:
             return []
-        with self._client.pipeline(transaction=False) as pipeline:
-            for queue in queues:
-                pipeline.hlen(self._key(f"{queue}.msgs"))
-            return [int(depth) for depth in pipeline.execute()]
+        try:
+            with self._client.pipeline(transaction=False) as pipeline:
+                for queue in queues:
+                    pipeline.hlen(self._key(f"{queue}.msgs"))
+                return [int(depth) for depth in pipeline.execute()]
+        except redis.RedisError as error:
+            raise RegistryUnavailable(
+                f"the broker's Redis server does not tell what its queues hold ({type(error).__name__}); "
+                "try again"
+            ) from error
 
     def renew_heartbeat(self) -> None:
         """Write Dramatiq's own heartbeat."""

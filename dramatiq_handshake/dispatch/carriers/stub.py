@@ -103,6 +103,10 @@ class StubCarrier:
         self._queue(queue).task_done()
         origin.prefetch_semaphore.release()  # type: ignore[attr-defined]  # of its consumer, which forgets to
 
+    def queues(self) -> Sequence[str]:
+        """The broker's own dictionary has delay queues and lanes as well."""
+        return [name for name in list(self._broker.queues) if not is_lane(name) and base_of(name) == name]
+
     def depths(self, queues: Sequence[str]) -> list[int]:
         """What was put and not yet acknowledged."""
         known: dict[str, Queue[bytes]] = self._broker.queues
