@@ -97,10 +97,7 @@ class BacklogCheck:
         listed = Counter[str]()
         for need in needs:
             if self._scope.on_broker(need.broker):
-                # Where lanes are planned and not used (mode "observe"), the base holds what they don't.
-                in_place = min(need.messages, max(0, holds.get(need.place, 0) - listed[need.place]))
-                listed[need.place] += in_place
-                listed[need.queue] += need.messages - in_place
+                listed[need.place] += need.messages
         return tuple(
             Backlog(
                 base=place if lane is None else lane.base,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dramatiq_handshake import HandshakeEngine, get_engine
 from tests.conftest import AppFactory
 from tests.support.ledger import Ledger
@@ -65,6 +67,9 @@ def test_killing_the_only_worker_keeps_what_is_sent_and_shows_it_once_the_lease_
     (blocked,) = operator.blocked()
     assert (blocked.message_id, blocked.place) == (afterwards.message_id, "default")
     assert queues.waiting() == {"default": 2}
+    engine = get_engine(app.broker)
+    assert unlisted(engine) == {"default": 1}, "the one that was sent within the lease shows as well"
+    assert "1 further message(s) in 'default', which no live worker consumes" in str(engine.blocked())
 
     fleet.start("next", handshake=SHORT_LEASE)
 
@@ -72,3 +77,48 @@ def test_killing_the_only_worker_keeps_what_is_sent_and_shows_it_once_the_lease_
     queues.wait_empty()
     assert set(runs.values()) == {1}
     eventually(lambda: not operator.blocked().needs, what="nothing is shown as blocked any more")
+    assert unlisted(engine) == {}
+
+
+def test_what_the_last_worker_leaves_behind_shows_to_a_producer_that_goes_on(
+    fleet: Fleet, make_app: AppFactory, ledger: Ledger, queues: Queues, tmp_path: Path
+) -> None:
+    """A long-lived producer's view says "routable" for a moment more, and what was queued nobody lists."""
+    gate = tmp_path / "gate"
+    last = fleet.start("last", threads=1)
+    app = make_app()
+    engine = get_engine(app.broker)
+    app["hold"].send(str(gate))
+    ledger.wait_for(1, event="started")
+    queued = [app["greet"].send(n).message_id for n in range(3)]
+    assert unlisted(engine) == {}, "a live worker has them before it"
+    last.request_stop()
+    eventually(
+        lambda: [str(worker.state) for worker in engine.fleet()] == ["draining"],
+        what="the last worker is shown as draining",
+        state=engine.fleet,
+    )
+    gate.touch()
+    assert last.wait() == 0
+
+    first = app["greet"].send("the first after everybody left")
+
+    kept = [*queued, first.message_id]
+    report = engine.blocked()
+    # On a slow machine the view is old by now, and the last one is listed.
+    assert report.total + sum(backlog.messages for backlog in report.unlisted) == len(kept)
+    assert report.total <= 1, "what the worker gave back is listed nowhere"
+    assert {backlog.place for backlog in report.unlisted} == {"default"}
+    assert queues.waiting() == {"default": len(kept)}
+
+    fleet.start("next")
+
+    runs = ledger.wait_for_messages(kept)
+    assert set(runs.values()) == {1}
+    eventually(lambda: str(engine.blocked()) == "Nothing is blocked.", what="nothing is shown any more")
+    assert fleet.alarms == []
+
+
+def unlisted(engine: HandshakeEngine) -> dict[str, int]:
+    """How many messages are kept that nobody found to be blocked, by place."""
+    return {backlog.place: backlog.messages for backlog in engine.blocked().unlisted}

@@ -8,8 +8,7 @@ import typer
 
 from dramatiq_handshake.cli.options import DEFAULT_PREFIX, Json, Namespace, Prefix, Url, open_engine
 from dramatiq_handshake.cli.output import console, print_json
-from dramatiq_handshake.cli.tables import blocked_table
-from dramatiq_handshake.engine.report import duration_text
+from dramatiq_handshake.cli.tables import blocked_notes, blocked_table
 
 __all__ = ["blocked"]
 
@@ -41,12 +40,7 @@ def blocked(
         print_json(report.to_json(indent=2))
         return
     out = console()
-    if not report.needs:
-        out.print("Nothing is blocked.")
-        return
-    out.print(blocked_table(report))
-    oldest = max(need.age_ms for need in report.needs)
-    out.print(
-        f"{report.total} message(s) blocked for {len(report.needs)} need(s), "
-        f"the oldest for {duration_text(oldest)}. All are kept; the first worker that can takes them."
-    )
+    if report.needs:
+        out.print(blocked_table(report))
+    for note in blocked_notes(report):
+        out.print(note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.table import Table
 from rich.text import Text
 
@@ -10,7 +12,7 @@ from dramatiq_handshake.cli.text import SHOWN_SENTENCE, visible
 from dramatiq_handshake.engine.blocked_models import BlockedNeedReport, BlockedReport
 from dramatiq_handshake.engine.report import duration_text
 
-__all__ = ["actor_key", "blocked_table"]
+__all__ = ["actor_key", "blocked_notes", "blocked_table"]
 
 
 def blocked_table(report: BlockedReport) -> Table:
@@ -26,6 +28,20 @@ def blocked_table(report: BlockedReport) -> Table:
             _why(need),
         )
     return table
+
+
+def blocked_notes(report: BlockedReport) -> Iterator[str]:
+    """What is blocked in a few lines, and what else no live worker takes."""
+    if report.needs:
+        oldest = max(need.age_ms for need in report.needs)
+        yield (
+            f"{report.total} message(s) blocked for {len(report.needs)} need(s), "
+            f"the oldest for {duration_text(oldest)}. All are kept; the first worker that can takes them."
+        )
+    for backlog in report.unlisted:
+        yield f"Unlisted: {visible(backlog.reason, SHOWN_SENTENCE)}."
+    if not report.needs and not report.unlisted:
+        yield "Nothing is blocked."
 
 
 def actor_key(need: BlockedNeedReport) -> str:

@@ -7,6 +7,7 @@ import io
 from rich.console import Console, RenderableType
 
 from dramatiq_handshake.cli.tables import (
+    blocked_notes,
     blocked_table,
     directory_notes,
     directory_table,
@@ -32,6 +33,7 @@ from dramatiq_handshake.engine import (
     FleetReport,
     LackReport,
     NearestWorker,
+    UnlistedBacklog,
     WorkerReport,
 )
 
@@ -161,6 +163,17 @@ def test_a_blocked_need_is_shown_with_its_reason_and_who_came_nearest() -> None:
     assert "no worker was live on this queue" in text
 
 
+def test_the_notes_tell_what_is_blocked_and_what_else_nobody_takes() -> None:
+    left = UnlistedBacklog(queue="ml", place="ml", messages=3, reason="3 message(s) in 'ml', which nobody")
+    blocked = "24 message(s) blocked for 2 need(s), the oldest for 2 min."
+    needs = (need(), need(age_ms=120_000))
+    both = list(blocked_notes(BlockedReport(needs=needs, total=24, unlisted=(left,))))
+    assert both[0].startswith(blocked)
+    assert both[1:] == ["Unlisted: 3 message(s) in 'ml', which nobody."]
+    assert list(blocked_notes(BlockedReport(unlisted=(left,)))) == both[1:]
+    assert list(blocked_notes(BlockedReport())) == ["Nothing is blocked."]
+
+
 def test_an_entry_of_the_directory_is_shown_with_every_claim() -> None:
     directory = WorkflowDirectory(
         supported=True,
@@ -229,7 +242,8 @@ def test_hostile_names_are_harmless_in_every_table() -> None:
                 place=EVIL,
                 nearest=NearestWorker(worker=EVIL, lacks=lacks),
             ),
-        )
+        ),
+        unlisted=(UnlistedBacklog(queue=EVIL, place=EVIL, messages=1, reason=EVIL),),
     )
     directory = WorkflowDirectory(
         supported=True,
@@ -253,6 +267,7 @@ def test_hostile_names_are_harmless_in_every_table() -> None:
             fleet_table(fleet),
             *fleet_notes(fleet),
             blocked_table(blocked),
+            *blocked_notes(blocked),
             directory_table(directory),
             *directory_notes(directory),
             width=width,

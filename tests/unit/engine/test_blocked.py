@@ -321,7 +321,7 @@ def test_the_json_of_a_blocked_report_keeps_its_field_names(store: MemoryStore) 
         *("need_id", "queue", "actor", "version", "requires", "code", "reason", "missing", "nearest"),
         *("place", "since_ms", "age_ms"),
     }
-    assert set(answer) == {"supported", "needs", "messages", "total", "limit", "next_cursor"}
+    assert set(answer) == {"supported", "needs", "messages", "total", "limit", "next_cursor", "unlisted"}
     assert set(answer["messages"][0]) == shared | {"message_id", "traceparent"}
     assert set(answer["needs"][0]) == shared | {"messages", "protocol", "broker", "detail"}
     assert set(answer["messages"][0]["nearest"]) == {"worker", "lacks"}
