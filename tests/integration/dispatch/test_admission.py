@@ -395,30 +395,32 @@ def test_a_worker_that_stops_returns_what_it_has_not_run(
 # -- shares ----------------------------------------------------------------------------------------
 
 
-def test_lanes_share_what_one_queue_may_prefetch(apps: Apps) -> None:
-    app = apps.redis(capabilities={"a", "b", "c", "d"})
-    running, may_finish = threading.Event(), threading.Event()
+def test_lanes_share_what_one_queue_may_prefetch(apps: Apps, queues: Queues) -> None:
+    app = apps.redis(capabilities={"a", "b"})
+    may_finish = threading.Event()
 
     def slow(entry: Any) -> None:
-        running.set()
         may_finish.wait(10)
         app.log(entry)
 
-    actors = [app.actor(slow, actor_name=f"slow_{name}", requires=[name]) for name in "abcd"]
+    a, b = (app.actor(slow, actor_name=f"slow_{name}", requires=[name]) for name in "ab")
     worker = app.worker(threads=2)
-    app.wait_for_lanes(worker, *(f"default.requires.{name}" for name in "abcd"))
-    for number in range(20):
-        for actor in actors:
-            actor.send(number)
-    assert running.wait(10)
+    app.wait_for_lanes(worker, "default.requires.a", "default.requires.b")
     deliveries = app.binding.agents[0].admission.deliveries
-    eventually(lambda: deliveries.count() >= worker.queue_prefetch)
+    for number in range(20):
+        a.send(number)
+    eventually(lambda: deliveries.count() == worker.queue_prefetch, what="lane a has all that lanes may have")
 
-    # A lane checks before it fetches, so each of the others may just have been on its way.
-    most = max(deliveries.count() for _ in range(1000))
-    assert most <= 2 * worker.queue_prefetch, "four queues would hold four times the prefetch"
+    for number in range(20, 30):
+        b.send(number)
+    consumer = worker.consumers.thread("default.requires.b").consumer
+    rounds = consumer.came_round_at
+    eventually(lambda: consumer.came_round_at > rounds + 0.3, what="lane b has come round many times")
+    assert queues.depth("default.requires.b") == 10
+
     may_finish.set()
-    app.log.wait_for(80)
+    app.log.wait_for(30)
+    assert app.log.count() == once_each(30)
 
 
 def test_busy_base_queues_do_not_starve_a_lane(apps: Apps) -> None:

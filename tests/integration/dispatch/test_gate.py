@@ -129,6 +129,26 @@ def test_what_a_message_needs_rides_on_it(apps: Apps) -> None:
     assert delayed.options["handshake"] == {"requires": ["gpu"], "version": "2", "protocol": 2}
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"requires": ["gpu"]},
+        {"version": "3"},
+        {"handshake": {"requires": ["gpu"]}},
+        {"handshake": {"protocol": 2}},
+    ],
+    ids=str,
+)
+def test_what_a_single_message_asks_is_not_overlooked(app: App, options: dict[str, Any]) -> None:
+    """Though its actor is known to ask nothing, and everybody live can run it."""
+    a_worker_lives(app, "plain", version="2")
+    send(app, "plain")
+    sent = app.broker.enqueue(app.broker.actors["plain"].message().copy(options=options))
+
+    assert len(bodies(app)) == 1
+    assert blocked_ids(app) == [sent.message_id]
+
+
 def test_send_returns_the_message_as_its_sender_knows_it(app: App) -> None:
     message = app.broker.actors["train"].message(7)
     sent = app.broker.enqueue(message)
@@ -157,9 +177,11 @@ def test_a_delayed_message_waits_in_the_delay_queue_and_is_placed_when_due(apps:
 
 def test_a_delayed_message_that_nobody_can_run_when_it_falls_due_is_kept(apps: Apps) -> None:
     app = with_actors(apps.stub(capabilities=()))
-    app.worker()
-    sent = send(app, "train", "trained", delay=50)
+    worker = app.worker()
+    sent = send(app, "train", "trained", delay=300)
 
+    eventually(lambda: worker.consumers.thread("default.DQ").delay_queue.qsize() == 1)
+    assert GPU_LANE not in app.broker.queues, "it is held, by whomever, until it is due"
     eventually(lambda: blocked_ids(app) == [sent.message_id])
     assert app.broker.dead_letters == []
     app.handshake.add_capability("gpu")

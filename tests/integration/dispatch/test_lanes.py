@@ -89,6 +89,7 @@ def test_a_lane_closes_with_work_in_hand_on_a_server_too(apps: Apps, queues: Que
     app.handshake.remove_capability("gpu")
     eventually(lambda: queues.depth(GPU_LANE) == 18, what="what waited is back", state=queues.unfinished)
     assert queues.unacknowledged() == 2
+    assert thread.is_alive(), "it keeps its connection until what runs is acknowledged"
     may_finish.set()
     app.wait_for_lanes(worker)
     assert not thread.is_alive()
@@ -146,6 +147,30 @@ def test_an_empty_need_lane_is_retired_and_closed(
     new.wait_for_lanes(worker)
     assert new.binding.store.look({"default": None}, None).lanes == ()
     assert not worker.consumers.thread(lane)
+
+
+def test_a_lane_that_is_idle_and_not_empty_is_not_retired(
+    apps: Apps, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paused worker delivers nothing; what came meanwhile must not be forgotten."""
+    monkeypatch.setattr(service_module, "LANE_QUIET_MS", 200)
+    old, app = apps.redis(), apps.redis(heartbeat_interval_ms=50)
+    old.actor(actor_name="plain")
+    old.worker()
+    later = app.actor(actor_name="added_later")
+    worker = app.worker()
+    later.send("first")
+    app.log.wait_for(1)
+    worker.pause()
+    later.send("second")
+    lane = need_lane(Need("default", "added_later"))
+    assert queues.depth(lane) == 1
+    looked = app.binding._view._looked_at
+    eventually(lambda: app.binding._view._looked_at > looked + 0.6, what="it has been quiet for long enough")
+
+    assert lane in app.lanes(worker)
+    worker.resume()
+    assert app.log.wait_for(2) == ["first", "second"]
 
 
 def test_a_lane_in_use_is_not_retired(apps: Apps, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +277,7 @@ def test_no_lane_opens_once_the_worker_stops(apps: Apps) -> None:
     app.handshake.add_capability("gpu")
     agent._service.sync(["default"])
     assert app.lanes(worker) == set()
-    app.broker.declare_queue("late")
+    app.actor(actor_name="late", queue_name="late")
     assert "late" not in worker.consumers
 
 

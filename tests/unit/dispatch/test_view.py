@@ -126,6 +126,19 @@ def test_a_class_that_lapses_counts_no_longer_though_nobody_wrote_that(world: Wo
     assert world.status() is DispatchStatus.BLOCKED
 
 
+def test_the_first_of_several_classes_to_lapse_ends_what_was_planned_on_it(world: World) -> None:
+    worker_up(world.store, "train")
+    world.hands.advance(10)
+    worker_up(world.store, "other", instance="py-2")
+    world.hands.advance(TTL_S - 12)
+    assert world.status() is DispatchStatus.ROUTABLE
+
+    world.hands.advance(2.1)
+
+    assert not world.view.is_free("ml", "train", world.hands.s())
+    assert world.status() is DispatchStatus.BLOCKED
+
+
 def test_beats_prolong_a_class_without_a_new_epoch(world: World) -> None:
     worker_up(world.store, "train")
 
