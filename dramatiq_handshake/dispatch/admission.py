@@ -26,7 +26,7 @@ from dramatiq_handshake.dispatch.registrar import open_lane
 from dramatiq_handshake.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dramatiq import MessageProxy, Worker
 
@@ -44,6 +44,10 @@ __all__ = ["Admission", "Verdict"]
 #: As many messages per worker thread may be in hand of all lanes together: what one queue may have. Counted
 #: by themselves, since several busy base queues keep more than that waiting, and lanes would starve.
 LANE_PREFETCH_PER_THREAD = 2
+
+
+def _nothing() -> None:
+    """What is called where nobody listens."""
 
 
 class Verdict(Enum):
@@ -83,6 +87,8 @@ class Admission:
         self.logger = logger
         #: Set when the worker leaves: nothing more is taken, what was prefetched goes back.
         self.draining = threading.Event()
+        #: Called when the worker has taken a message that is listed as blocked.
+        self.on_taken: Callable[[], None] = _nothing
         self._abilities = abilities
         self._profiles = profiles
         self._view = view
@@ -114,6 +120,7 @@ class Admission:
             listed_under = blocked_need_id(message)
             if listed_under is not None:
                 self._blocked.taken(listed_under, message)
+                self.on_taken()
             return Verdict.TAKE
         if self._belongs_to(need, queue) or self._may_be_plain_work(need, queue):
             return Verdict.RETURN

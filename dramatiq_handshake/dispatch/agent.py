@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ __all__ = ["WorkerAgent"]
 
 #: How often a worker ticks, unless it beats more often.
 TICK_S = 1.0
+#: For how long the messages that a worker takes are gathered before the registry is told.
+GATHER_S = 0.05
 #: How long a leaving worker waits for its agent's tick in hand, which waits at most for the registry.
 STOP_WAIT_S = 5.0
 
@@ -70,6 +73,9 @@ class WorkerAgent:
         self._logger = logger
         self._tick_s = min(TICK_S, advertiser.interval_s)
         self._wake = threading.Event()
+        self._due = threading.Event()
+        if admission is not None:
+            admission.on_taken = self._wake.set
         self._leaving = threading.Event()
         self._ticked = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dramatiq-handshake", daemon=True)
@@ -96,6 +102,7 @@ class WorkerAgent:
     def stop(self) -> None:
         """The worker has left: stop the thread, and take its advertisement down at once."""
         self._leaving.set()
+        self._due.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=STOP_WAIT_S)
@@ -114,6 +121,7 @@ class WorkerAgent:
         if self._ticked.is_set():
             self._beat()
         self._view.doubt()
+        self._due.set()
         self._wake.set()
 
     def can_serve(self, lane: str) -> bool:
@@ -127,16 +135,29 @@ class WorkerAgent:
 
     def _run(self) -> None:
         while not self._leaving.is_set():
-            self._wake.clear()
-            try:
-                self._tick()
-            except RegistryUnavailable as error:
-                # The store reports outages, each once; the lanes stay as they are.
-                self._logger.debug("A tick without the registry: %s", error)
-            except Exception:
-                self._logger.exception("A tick of the handshake failed; the worker goes on, the next is due.")
+            self._due.clear()
+            self._guarded(self._tick)
             self._ticked.set()
-            self._wake.wait(self._tick_s)
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait until the next tick is due; meanwhile what was taken soon ceases to be listed as blocked."""
+        until = time.monotonic() + self._tick_s
+        while (left := until - time.monotonic()) > 0 and not (self._due.is_set() or self._leaving.is_set()):
+            if self._wake.wait(left):
+                # What is taken at about the same time is told in one call.
+                self._due.wait(min(left, GATHER_S))
+                self._wake.clear()
+                self._guarded(self._blocked.flush)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except RegistryUnavailable as error:
+            # The store reports outages, each once; the lanes stay as they are.
+            self._logger.debug("Without the registry: %s", error)
+        except Exception:
+            self._logger.exception("A step of the handshake failed; the worker goes on.")
 
     def _beat(self) -> None:
         try:

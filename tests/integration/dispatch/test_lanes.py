@@ -11,6 +11,7 @@ import dramatiq
 import pytest
 
 from dramatiq_handshake.decide.need import Need, need_lane
+from dramatiq_handshake.dispatch import agent as agent_module
 from dramatiq_handshake.dispatch import lanes as lanes_module
 from dramatiq_handshake.dispatch import service as service_module
 from dramatiq_handshake.dispatch.consumers import Whitelist
@@ -400,3 +401,18 @@ def test_the_whitelist_is_never_false_and_admits_what_it_names(admitted: set[str
     whitelist.close()
     assert whitelist
     assert "a" not in whitelist
+
+
+@pytest.mark.parametrize("kind", ["stub", "redis"])
+def test_what_was_taken_soon_ceases_to_be_listed_as_blocked(
+    apps: Apps, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sees a message run and then asks finds nothing blocked; the next tick is far away."""
+    monkeypatch.setattr(agent_module, "TICK_S", 60.0)
+    app = trained(apps, kind, capabilities={"gpu"})
+    app.broker.actors["needs_gpu"].send()
+    assert [need.messages for need in app.binding.store.blocked_needs()] == [1]
+
+    app.worker()
+    app.log.wait_for(1)
+    eventually(lambda: app.binding.store.blocked_needs() == (), timeout_s=5)
