@@ -17,7 +17,7 @@ from tests.support.inprocess import App, Apps
 TRIALS = 400
 #: Each meeting has an actor, and so a lane, of its own; as many go on at once.
 AT_ONCE = 40
-JITTER_S = 0.6
+JITTER_S = 0.3
 LONGEST_WAIT_S = 2.0
 THREADS = 6
 

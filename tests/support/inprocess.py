@@ -76,7 +76,7 @@ class App:
         self.log(entry)
 
     def worker(
-        self, *, threads: int = 2, timeout_ms: int = 50, queues: set[str] | None = None
+        self, *, threads: int = 2, timeout_ms: int = 20, queues: set[str] | None = None
     ) -> dramatiq.Worker:
         """Start a worker, stopped with the test at the latest."""
         worker = dramatiq.Worker(

@@ -295,12 +295,12 @@ def test_an_error_strands_no_message_that_waits_until_it_is_due(
     app = apps.redis()
     actor = app.actor()
     worker = app.worker(threads=11)  # a prefetch of 22, so that the consumer goes on fetching
-    eta = dramatiq.common.current_millis() + 900
+    eta = dramatiq.common.current_millis() + 600
     for number in range(20):
         if own_eta:
             app.broker.enqueue(actor.message(number).copy(options={"eta": eta}))
         else:
-            actor.send_with_options(args=(number,), delay=900)
+            actor.send_with_options(args=(number,), delay=600)
     queue = "default" if own_eta else "default.DQ"
     eventually(
         lambda: worker.consumers.thread(queue).delay_queue.qsize() == 20, what="the worker holds them all"
@@ -322,7 +322,7 @@ def test_a_consumer_survives_that_its_messages_can_not_be_returned(
     app = apps.redis()
     actor = app.actor()
     worker = app.worker()
-    actor.send_with_options(args=("due",), delay=900)
+    actor.send_with_options(args=("due",), delay=600)
     thread = worker.consumers.thread("default.DQ")
     eventually(lambda: thread.delay_queue.qsize() == 1)
     requeue = Flaky(app, "requeue", error, times=1, queue="default.DQ")
