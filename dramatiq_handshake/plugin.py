@@ -154,6 +154,11 @@ class HandshakeMiddleware(Middleware):
         self._capabilities.remove(name)
         self._wake()
 
+    def close(self) -> None:
+        """Release the registry's connections, as `Broker.close` does the broker's; both may be used again."""
+        if self._binding is not None:
+            self._binding.store.close()
+
     def bind(self, broker: Broker) -> None:
         """Meet the broker, once; Dramatiq's first hook does it by itself.
 

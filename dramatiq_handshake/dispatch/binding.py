@@ -33,7 +33,7 @@ from dramatiq_handshake.dispatch.control_plane import ControlPlane
 from dramatiq_handshake.dispatch.diagnostics import Diagnostics
 from dramatiq_handshake.dispatch.errors import DeclarationError
 from dramatiq_handshake.dispatch.gate import Gate
-from dramatiq_handshake.dispatch.joining import flushing_lanes, joining_lanes
+from dramatiq_handshake.dispatch.joining import flushing_lanes, joining_depths, joining_lanes
 from dramatiq_handshake.dispatch.lanes import LaneKeeper
 from dramatiq_handshake.dispatch.options import ActorProfile
 from dramatiq_handshake.dispatch.registrar import LaneRegistrar
@@ -200,6 +200,8 @@ class Binding:
         if agent is not None:
             agent.stop()
             self.agents.remove(agent)
+            # This process's own sends must not be planned to the worker that has just gone.
+            self._view.doubt()
 
     def capabilities(self) -> frozenset[str]:
         """What a worker of this process advertises now.
@@ -243,6 +245,8 @@ class Binding:
 
     def _install_gate(self) -> None:
         broker, settings = self.broker, self._settings
+        # Who only observes refuses nothing.
+        enforces = settings.mode is Mode.ENFORCE
         gate = Gate(
             broker,
             broker.enqueue,
@@ -253,19 +257,22 @@ class Binding:
             registrar=self._registrar,
             profiles=self._profiles,
             protocol=settings.protocol[1],
-            raise_blocked=settings.on_blocked is OnBlocked.RAISE,
-            raise_unavailable=settings.on_registry_error is OnRegistryError.RAISE,
+            raise_blocked=enforces and settings.on_blocked is OnBlocked.RAISE,
+            raise_unavailable=enforces and settings.on_registry_error is OnRegistryError.RAISE,
             sending=self.control_plane.touch,
             logger=self._logger,
         )
         broker.enqueue = gate.enqueue  # type: ignore[method-assign]  # on the instance, once
         if self._carrier is not None:
-            flush = flushing_lanes(broker.flush, self._lanes_beside)
+            flush = flushing_lanes(broker.flush, self._lanes_beside, self._blocked.forget)
             broker.flush = flush  # type: ignore[assignment, method-assign]  # on the instance, once
         if isinstance(broker, StubBroker) and isinstance(self._carrier, StubCarrier):
             broker.join = joining_lanes(  # type: ignore[method-assign]  # on the instance, once
                 broker, broker.join, self._carrier, is_hopeless=self._is_hopeless, why=self._why_blocked
             )
+        elif self._carrier is not None:
+            join = joining_depths(broker.join, self._lanes_beside, self._carrier.depths)
+            broker.join = join  # type: ignore[method-assign]  # on the instance, once
 
     def _admitting_consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Consumer:
         """The broker's `consume`, with admission where a booted worker's consumer thread asks."""
@@ -293,7 +300,11 @@ class Binding:
             return self._carrier.lanes(base)
         if is_lane(base):
             return ()
-        look = self.store.look({base: None}, None)
+        try:
+            look = self.store.look({base: None}, None)
+        except RegistryUnavailable as error:
+            self._logger.warning("The lanes beside %r are not known now and left out: %s", base, error)
+            return ()
         return [lane.name for lane in look.lanes or () if lane.base == base]
 
     def _is_hopeless(self, lane: str) -> bool:

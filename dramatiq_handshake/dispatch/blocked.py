@@ -136,6 +136,26 @@ class BlockedIndex:
         """Note that a worker took a message that is listed under a need; `flush` tells the registry."""
         self._taken.append((need_id, message.message_id))
 
+    def forget(self, queue: str) -> None:
+        """Clear the entries of all messages of a base queue on this broker: they were dropped."""
+        try:
+            fingerprint = self._identity.fingerprint()
+            for need in self._store.blocked_needs():
+                if need.queue == queue and need.broker == fingerprint:
+                    self._forget_need(need)
+        except RegistryUnavailable as error:
+            self._logger.warning("What was dropped from %r is still listed as blocked: %s", queue, error)
+
+    def _forget_need(self, need: BlockedNeed) -> None:
+        listed = 0
+        while page := self._store.blocked_messages(need.need_id, limit=RELEASE_BATCH).messages:
+            listed += len(page)
+            self._store.release({need.need_id: [message.message_id for message in page]})
+        # Those beyond the cap are only counted, so that any id stands for one of them.
+        uncounted = [f"dropped-{number}" for number in range(need.messages - listed)]
+        if uncounted:
+            self._store.release({need.need_id: uncounted})
+
     def flush(self) -> None:
         """Clear the entries of messages that were taken, and report the needs that this restored.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dramatiq.brokers.stub import StubBroker
@@ -15,7 +15,7 @@ from dramatiq_handshake.errors import CapabilityUnavailable
 if TYPE_CHECKING:
     from dramatiq_handshake.dispatch.carriers.stub import StubCarrier
 
-__all__ = ["flushing_lanes", "joining_lanes"]
+__all__ = ["flushing_lanes", "joining_depths", "joining_lanes"]
 
 _POLL_S = 0.01
 
@@ -69,13 +69,52 @@ def joining_lanes(
     return join_all
 
 
+def joining_depths(
+    join: Callable[..., None],
+    lanes: Callable[[str], Iterable[str]],
+    depths: Callable[[Sequence[str]], Sequence[int]],
+) -> Callable[..., None]:
+    """A `RedisBroker.join` that waits for the lanes beside a queue as well.
+
+    Args:
+        join: The broker's own join.
+        lanes: The lanes that may hold messages of a base queue.
+        depths: How many messages each of some lanes holds, those being processed included.
+    """
+
+    def join_all(queue_name: str, *, interval: int = 100, timeout: int | None = None) -> None:
+        """Wait until the queue and its lanes are empty (interval and timeout in ms).
+
+        Raises:
+            QueueJoinTimeout: The timeout elapsed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout / 1000
+        while True:
+            left_ms = None if deadline is None else max(1, int((deadline - time.monotonic()) * 1000))
+            join(queue_name, interval=interval, timeout=left_ms)
+            beside = list(lanes(queue_name))
+            if not any(depths(beside)):
+                return
+            if deadline is not None and time.monotonic() >= deadline:
+                raise QueueJoinTimeout(  # type: ignore[no-untyped-call]  # Dramatiq's
+                    f"{queue_name}: lanes {', '.join(sorted(beside))} are not empty"
+                )
+            time.sleep(interval / 1000)
+
+    return join_all
+
+
 def flushing_lanes(
-    flush: Callable[[str], None], lanes: Callable[[str], Iterable[str]]
+    flush: Callable[[str], None],
+    lanes: Callable[[str], Iterable[str]],
+    forget: Callable[[str], None],
 ) -> Callable[[str], None]:
     """A `Broker.flush` that empties the lanes beside a queue with it.
 
     Args:
+        flush: The broker's own flush.
         lanes: The lanes that may hold messages of a base queue.
+        forget: Takes a base queue's messages off the blocked index.
     """
 
     def flush_all(queue_name: str) -> None:
@@ -83,5 +122,6 @@ def flushing_lanes(
         flush(queue_name)
         for lane in lanes(queue_name):
             flush(lane)
+        forget(queue_name)
 
     return flush_all

@@ -111,7 +111,7 @@ class App:
         if isinstance(self.broker, RedisBroker):
             self.broker.client.connection_pool.disconnect()
         if self.handshake is not None and self.handshake._binding is not None:
-            self.handshake._binding.store.close()
+            self.handshake.close()
 
 
 class Apps:
