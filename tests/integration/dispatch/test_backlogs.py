@@ -37,9 +37,11 @@ def left(app: App) -> dict[str, int]:
 
 
 def test_what_a_fresh_view_sent_to_a_worker_that_has_left_shows_until_the_next_one_takes_it(
-    app: App,
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The view is young enough for "routable", so nobody lists what nobody will take."""
+    # Another process's view: it does not hear that the worker leaves.
+    monkeypatch.setattr(app.binding._view, "doubt", lambda: None)
     worker = app.worker()
     send(app, "greet", "g1")
     send(app, "train", "t1")
@@ -61,6 +63,17 @@ def test_what_a_fresh_view_sent_to_a_worker_that_has_left_shows_until_the_next_o
     app.worker()
     app.log.wait_for(4)
     eventually(lambda: not left(app), what="nothing is left over", state=lambda: left(app))
+
+
+def test_what_a_process_sends_after_its_own_worker_left_is_listed_as_blocked(app: App) -> None:
+    """It knows that the worker is gone, however young its view is."""
+    worker = app.worker()
+    send(app, "greet", "g1")
+    app.log.wait_for(1)
+    app.stop(worker)
+
+    send(app, "greet", "g2")
+    assert [message.actor for message in get_engine(app.broker).blocked()] == ["greet"]
 
 
 def test_what_runs_or_waits_for_its_turn_is_no_backlog(app: App) -> None:
