@@ -26,6 +26,13 @@ from dramatiq_handshake.routing.errors import (
     WorkersBusy,
 )
 from dramatiq_handshake.routing.jobs import DispatchOptions, Job, JobLog, JobResult, PendingJob
+from dramatiq_handshake.routing.memory import InMemoryWorkerDirectory
+from dramatiq_handshake.routing.routers import (
+    LeastActiveWorkerRouter,
+    RoundRobinRouter,
+    StickyRouter,
+    WeightedRouter,
+)
 from dramatiq_handshake.routing.signals import CancelSignal
 
 __all__ = [  # noqa: RUF022 - grouped by what they are for
@@ -43,6 +50,11 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "WorkerLease",
     "WorkerRouter",
     "WorkerStatus",
+    "InMemoryWorkerDirectory",
+    "LeastActiveWorkerRouter",
+    "RoundRobinRouter",
+    "StickyRouter",
+    "WeightedRouter",
     # Errors
     "DuplicateJob",
     "DuplicateWorker",
