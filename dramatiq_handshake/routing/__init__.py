@@ -27,6 +27,7 @@ from dramatiq_handshake.routing.errors import (
 )
 from dramatiq_handshake.routing.jobs import DispatchOptions, Job, JobLog, JobResult, PendingJob
 from dramatiq_handshake.routing.memory import InMemoryWorkerDirectory
+from dramatiq_handshake.routing.redis import RedisWorkerDirectory
 from dramatiq_handshake.routing.routers import (
     LeastActiveWorkerRouter,
     RoundRobinRouter,
@@ -52,6 +53,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "WorkerStatus",
     "InMemoryWorkerDirectory",
     "LeastActiveWorkerRouter",
+    "RedisWorkerDirectory",
     "RoundRobinRouter",
     "StickyRouter",
     "WeightedRouter",

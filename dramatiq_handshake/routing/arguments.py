@@ -29,8 +29,8 @@ def checked_types(task_types: Iterable[str]) -> frozenset[str]:
     if isinstance(task_types, str | bytes) or not isinstance(task_types, Iterable):
         raise ConfigurationError(f"task types: expected a collection, as in ['train'], got {task_types!r}")
     types = list(task_types)
-    if wrong := [each for each in types if not isinstance(each, str) or not each]:
-        raise ConfigurationError(f"task types: expected texts that are not empty, got {wrong[0]!r}")
+    if wrong := [each for each in types if not isinstance(each, str) or not each or "\n" in each]:
+        raise ConfigurationError(f"task types: expected texts of one line, not empty, got {wrong[0]!r}")
     return frozenset(types)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from dramatiq_handshake.routing.errors import NoHealthyWorker, WorkersBusy
 from dramatiq_handshake.routing.policy import Candidate, Policy, fit, why_not
+from dramatiq_handshake.storage.forking import renew_after_fork
 
 __all__ = ["Promise", "Promises", "refuse"]
 
@@ -58,13 +60,21 @@ class Promises:
 
     def __init__(self) -> None:
         self._kept: dict[str, Promise] = {}
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """What was promised in the parent is the parent's."""
+        self._lock = threading.Lock()
+        self._kept = {}
 
     def keep(self, job_id: str, promise: Promise) -> None:
         """Remember."""
-        self._kept.pop(job_id, None)
-        if len(self._kept) >= self._AT_MOST:
-            del self._kept[next(iter(self._kept))]
-        self._kept[job_id] = promise
+        with self._lock:
+            self._kept.pop(job_id, None)
+            if len(self._kept) >= self._AT_MOST:
+                del self._kept[next(iter(self._kept))]
+            self._kept[job_id] = promise
 
     def limit(self, job_id: str, worker_id: str) -> int | None:
         """The limit that the job was promised a slot within; ``None`` without limit or promise."""
@@ -73,4 +83,5 @@ class Promises:
 
     def drop(self, job_id: str) -> None:
         """Forget."""
-        self._kept.pop(job_id, None)
+        with self._lock:
+            self._kept.pop(job_id, None)

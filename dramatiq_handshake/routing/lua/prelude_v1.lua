@@ -1,0 +1,163 @@
+-- What every script of the worker directory begins with: its keys, the time, and slots.
+--
+-- KEYS
+--   1  workers    HASH    worker -> "<number>:<registered at, ms>\n<task types, each with a \n>"; "" -> the last number
+--   2  beats      HASH    worker -> its last heartbeat (ms)
+--   3  unhealthy  HASH    worker -> why it was marked unhealthy; only while it is
+--   4  active     HASH    worker -> how many slots its jobs hold; absent is 0
+--   5  jobs       HASH    job -> its slot: JSON [worker, number, holder, limit]
+--   6  lapses     ZSET    job -> when its slot lapses (ms)
+--   7  turns      HASH    worker -> how far its turns took it; "" -> how far the last one to have its turn was
+-- ARGV
+--   1 now in ms, or "" for the server's own   2 how long the keys outlive their last change, in ms
+--   3.. as each script says
+--
+-- A worker's number is that of its registration, new whenever it registers; a slot of another number belongs to a
+-- worker that has left. `active` changes only together with `jobs`, so that it always equals a recount.
+
+local workers, beats, unhealthy, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local jobs, lapses, turns = KEYS[5], KEYS[6], KEYS[7]
+
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Numbers of milliseconds are too long for Lua's own way to write them.
+local function written(number)
+  return string.format('%.0f', number)
+end
+
+local function number_of(worker)
+  local entry = worker ~= '' and redis.call('HGET', workers, worker)
+  return entry and string.match(entry, '^%d+')
+end
+
+local function slot_of(job)
+  local text = redis.call('HGET', jobs, job)
+  if not text then
+    return nil
+  end
+  local slot = cjson.decode(text)
+  return { worker = slot[1], number = slot[2], holder = slot[3], limit = slot[4] }
+end
+
+local function take_back(job, slot)
+  redis.call('HDEL', jobs, job)
+  redis.call('ZREM', lapses, job)
+  if number_of(slot.worker) == slot.number and redis.call('HINCRBY', active, slot.worker, -1) <= 0 then
+    redis.call('HDEL', active, slot.worker)
+  end
+end
+
+-- The job's slot while it counts, or nil.
+local function live_slot(job)
+  local slot = slot_of(job)
+  if not slot then
+    return nil
+  end
+  if number_of(slot.worker) ~= slot.number or tonumber(redis.call('ZSCORE', lapses, job) or 0) <= now then
+    take_back(job, slot)
+    return nil
+  end
+  return slot
+end
+
+-- Give the job a slot, in place of the one that it may have.
+local function give(job, worker, number, holder, limit, lease)
+  local former = slot_of(job)
+  if former then
+    take_back(job, former)
+  end
+  redis.call('HSET', jobs, job, cjson.encode({ worker, number, holder, limit }))
+  redis.call('ZADD', lapses, written(now + lease), job)
+  redis.call('HINCRBY', active, worker, 1)
+end
+
+local function enter(worker, task_types)
+  local number = written(redis.call('HINCRBY', workers, '', 1))
+  redis.call('HSET', workers, worker, number .. ':' .. written(now) .. '\n' .. task_types)
+  redis.call('HSET', beats, worker, written(now))
+  return number
+end
+
+local function remove(worker)
+  for _, key in ipairs({ workers, beats, unhealthy, active, turns }) do
+    redis.call('HDEL', key, worker)
+  end
+end
+
+-- A heartbeat that is older than the last, or ahead of the clock, moves nothing back or ahead.
+local function beat(worker, timestamp)
+  local at = math.min(tonumber(timestamp) or now, now)
+  at = math.max(at, tonumber(redis.call('HGET', beats, worker) or 0))
+  redis.call('HSET', beats, worker, written(at))
+  redis.call('HDEL', unhealthy, worker)
+end
+
+-- What a worker says of itself: these run on it, those have ended.
+local function state(worker, number, lease, from, running)
+  for i = from, from + running - 1 do
+    give(ARGV[i], worker, number, 'worker', 0, lease)
+  end
+  for i = from + running, #ARGV do
+    local slot = slot_of(ARGV[i])
+    if slot and slot.worker == worker and slot.number == number then
+      take_back(ARGV[i], slot)
+    end
+  end
+end
+
+local function read(key)
+  local values, entries = {}, redis.call('HGETALL', key)
+  for i = 1, #entries, 2 do
+    values[entries[i]] = entries[i + 1]
+  end
+  return values
+end
+
+-- Add to a reply what is known of every worker: id, entry, last heartbeat, slots, "" or "!" and why it is unhealthy.
+local function describe(reply, beat_of, reason_of, active_of)
+  for worker, entry in pairs(read(workers)) do
+    if worker ~= '' then
+      local reason = reason_of[worker]
+      reply[#reply + 1] =
+        { worker, entry, beat_of[worker] or '0', active_of[worker] or '0', reason and '!' .. reason or '' }
+    end
+  end
+  return reply
+end
+
+-- The ids of all workers in the order of registration.
+local function names()
+  local found, numbers = {}, {}
+  local entries = redis.call('HGETALL', workers)
+  for i = 1, #entries, 2 do
+    if entries[i] ~= '' then
+      found[#found + 1] = entries[i]
+      numbers[entries[i]] = tonumber(string.match(entries[i + 1], '^%d+'))
+    end
+  end
+  table.sort(found, function(one, other)
+    return numbers[one] < numbers[other]
+  end)
+  return found
+end
+
+local function keep()
+  for _, key in ipairs({ workers, beats, unhealthy, active, jobs, lapses, turns }) do
+    redis.call('PEXPIRE', key, ARGV[2])
+  end
+end
+
+-- Take lapsed slots back; no more at once than a call may cost. One left over counts a little longer.
+for _, job in ipairs(redis.call('ZRANGEBYSCORE', lapses, '-inf', now, 'LIMIT', 0, 500)) do
+  local slot = slot_of(job)
+  if slot then
+    take_back(job, slot)
+  else
+    redis.call('ZREM', lapses, job)
+  end
+end
+
