@@ -1,0 +1,286 @@
+"""Tasks, runs, and what happens to them: frozen values that go to JSON and back.
+
+``run.model_dump_json()`` and ``RunSnapshot.model_validate_json(text)`` keep a run somewhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from dramatiq_handshake.routing.errors import RoutingError
+
+__all__ = [
+    "EventKind",
+    "PendingRun",
+    "RunEvent",
+    "RunInterrupted",
+    "RunSnapshot",
+    "RunStatus",
+    "Task",
+    "TaskError",
+    "TaskSnapshot",
+    "TaskStatus",
+    "UnknownRun",
+    "UnknownTask",
+]
+
+Id = Annotated[str, Field(min_length=1)]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
+
+
+class Task(_Value):
+    """What a run is made of.
+
+    Attributes:
+        task_id: Its name within the run.
+        task_type: What a worker must be able to run.
+        params: What its handler is given.
+        depends_on: The tasks that must succeed first; their outputs are handed to its handler.
+        max_attempts: How often it is begun before it has failed.
+        retry_delay_ms: How long to wait after a failed attempt.
+    """
+
+    task_id: Id
+    task_type: Id
+    params: Any = None
+    depends_on: Annotated[tuple[Id, ...], Strict(False)] = ()
+    max_attempts: Annotated[int, Field(ge=1)] = 1
+    retry_delay_ms: Annotated[int, Field(ge=0)] = 0
+
+
+class TaskStatus(StrEnum):
+    """Where a task is."""
+
+    PENDING = "pending"
+    """It waits: for what it depends on, for a worker, or for its next attempt."""
+    RUNNING = "running"
+    """An attempt was given to a worker."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """Its last attempt failed."""
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """Something that it depends on did not succeed."""
+
+
+class RunStatus(StrEnum):
+    """Where a run is. It ends when all of its tasks have."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    """All tasks did."""
+    FAILED = "failed"
+    """At least one task did."""
+    CANCELLED = "cancelled"
+    """No task failed, and at least one was cancelled."""
+
+
+class TaskError(_Value):
+    """Why an attempt failed: the error's class, message and, where a handler raised it, stack."""
+
+    name: str
+    message: str
+    stack: str = ""
+
+
+class TaskSnapshot(_Value):
+    """A task of a run at one moment.
+
+    Attributes:
+        task: The task.
+        status: Where it is.
+        attempt: The last attempt that was begun, from 1; 0 before.
+        failures: How many attempts failed. An interrupted one is begun again and is no failure.
+        due_at: When the next attempt may begin (ms since the epoch).
+        cancel_requested: Whether it is not to be begun again.
+        output: What its handler returned.
+        error: Why the last failed attempt failed.
+        worker_id: Who ran the attempt that succeeded.
+    """
+
+    task: Task
+    status: TaskStatus = TaskStatus.PENDING
+    attempt: int = 0
+    failures: int = 0
+    due_at: int = 0
+    cancel_requested: bool = False
+    output: Any = None
+    error: TaskError | None = None
+    worker_id: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing happens to it any more."""
+        return self.status not in (TaskStatus.PENDING, TaskStatus.RUNNING)
+
+
+class RunSnapshot(_Value):
+    """A run at one moment.
+
+    Attributes:
+        run_id: Its id.
+        tasks: Its tasks, in the order in which they were given.
+        status: Where it is.
+        started_at: When it was started (ms since the epoch).
+        ended_at: When it ended; ``None`` before.
+    """
+
+    run_id: Id
+    tasks: Annotated[tuple[TaskSnapshot, ...], Strict(False)]
+    status: RunStatus = RunStatus.RUNNING
+    started_at: int
+    ended_at: int | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing happens to it any more."""
+        return self.status is not RunStatus.RUNNING
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """The outputs of the tasks that succeeded, by task id."""
+        return {each.task.task_id: each.output for each in self.tasks if each.status is TaskStatus.SUCCEEDED}
+
+    def task(self, task_id: str) -> TaskSnapshot:
+        """One of its tasks.
+
+        Raises:
+            UnknownTask: The run has none of this id.
+        """
+        for each in self.tasks:
+            if each.task.task_id == task_id:
+                return each
+        raise UnknownTask(self.run_id, task_id)
+
+
+class EventKind(StrEnum):
+    """What can happen to a run."""
+
+    RUN_STARTED = "run.started"
+    RUN_RECOVERED = "run.recovered"
+    RUN_SUCCEEDED = "run.succeeded"
+    RUN_FAILED = "run.failed"
+    RUN_CANCELLED = "run.cancelled"
+    TASK_STARTED = "task.started"
+    TASK_SUCCEEDED = "task.succeeded"
+    TASK_RETRIED = "task.retried"
+    """An attempt failed, and there will be another."""
+    TASK_INTERRUPTED = "task.interrupted"
+    """It was running when its orchestrator went away, and will be begun again."""
+    TASK_FAILED = "task.failed"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_SKIPPED = "task.skipped"
+
+
+class RunEvent(_Value):
+    """Something that happened to a run.
+
+    Attributes:
+        run_id: The run.
+        kind: What happened.
+        at: When (ms since the epoch).
+        task_id: The task that it happened to; ``""`` for the run itself.
+        attempt: The attempt, from 1; 0 where none is meant.
+        detail: Why, for people.
+    """
+
+    run_id: str
+    kind: EventKind
+    at: int
+    task_id: str = ""
+    attempt: int = 0
+    detail: str = ""
+
+
+class UnknownRun(RoutingError):
+    """The orchestrator and its store have no run of this id, or none any more.
+
+    Args:
+        run_id: The id that was given.
+    """
+
+    _arguments = ("run_id",)
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"unknown run {run_id!r}: it was never started here, or the store has dropped it since it ended"
+        )
+
+
+class UnknownTask(RoutingError):
+    """The run has no task of this id.
+
+    Args:
+        run_id: The run.
+        task_id: The id that was given.
+    """
+
+    _arguments = ("run_id", "task_id")
+
+    def __init__(self, run_id: str, task_id: str) -> None:
+        self.run_id = run_id
+        self.task_id = task_id
+        super().__init__(f"run {run_id!r} has no task {task_id!r}")
+
+
+class RunInterrupted(RoutingError):
+    """The orchestrator was closed, or its store failed, before the run ended; it can be recovered.
+
+    Args:
+        run_id: The run.
+        reason: What happened.
+    """
+
+    _arguments = ("run_id", "reason")
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        self.run_id = run_id
+        self.reason = reason
+        super().__init__(f"run {run_id!r} was interrupted: {reason}; recover it from its last snapshot")
+
+
+class PendingRun:
+    """A run under way: threads call `result`, coroutines ``await`` it, as with `PendingJob`.
+
+    Args:
+        run_id: The run.
+        future: Completed by the orchestrator.
+    """
+
+    def __init__(self, run_id: str, future: Future[RunSnapshot]) -> None:
+        self.run_id = run_id
+        self._future = future
+        future.set_running_or_notify_cancel()  # so that nobody who merely waits can cancel it
+
+    def __repr__(self) -> str:
+        return f"<PendingRun {self.run_id!r} {'over' if self.done() else 'under way'}>"
+
+    def __await__(self) -> Generator[Any, None, RunSnapshot]:
+        return asyncio.wrap_future(self._future).__await__()
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self._future.done()
+
+    def result(self, timeout_ms: int | None = None) -> RunSnapshot:
+        """Wait for its end. A run that failed or was cancelled is a result too: see its status.
+
+        Raises:
+            TimeoutError: It is still under way after `timeout_ms`.
+            RunInterrupted: The orchestrator was closed before it ended.
+        """
+        return self._future.result(None if timeout_ms is None else timeout_ms / 1000)
+
+    def add_done_callback(self, callback: Callable[[PendingRun], object]) -> None:
+        """Call `callback` with this object at its end; at once if that has come already."""
+        self._future.add_done_callback(lambda _: callback(self))
