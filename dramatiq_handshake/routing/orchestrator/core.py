@@ -289,16 +289,20 @@ class Orchestrator:
         if error is None:
             step = transitions.task_succeeded(live.run, task_id, pending.result(), now)
         elif isinstance(error, JobCancelled):
-            step = transitions.task_cancelled(live.run, task_id, error.reason, now)
+            reason = error.reason or live.reasons.get(task_id, "")
+            step = transitions.task_cancelled(live.run, task_id, reason, now)
         else:
             step = transitions.task_failed(live.run, task_id, _told(error), now)
         if self._step(live, step):
             self._advance_all()
 
     def _cancelled(self, live: _Live, task_ids: list[str], reason: str) -> None:
-        if live.interrupted or not self._step(live, transitions.cancel(live.run, task_ids, reason, self._now())):
+        if live.interrupted:
+            return
+        if not self._step(live, transitions.cancel(live.run, task_ids, reason, self._now())):
             return
         for task_id in task_ids:
+            live.reasons.setdefault(task_id, reason)
             if live.run.task(task_id).status is TaskStatus.RUNNING:
                 try:
                     self._gateway.request_cancel(live.jobs[task_id])
@@ -330,6 +334,8 @@ class _Live:
         self.pending = PendingRun(run.run_id, self.future)
         #: Task id → the job of the attempt that runs.
         self.jobs: dict[str, str] = {}
+        #: Task id → why it was asked to stop; a gateway is not told.
+        self.reasons: dict[str, str] = {}
         self.interrupted = False
 
 
