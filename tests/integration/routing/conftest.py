@@ -1,0 +1,60 @@
+"""Worker directories of every kind, by the real clock; and what every test here closes at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import pytest
+
+from dramatiq_handshake.routing import InMemoryWorkerDirectory, RedisWorkerDirectory, WorkerDirectory
+from tests.support.routing import Gate
+
+PREFIX = "integration"
+
+
+class OpenDirectory(Protocol):
+    """Opens a directory (options of both kinds); on Redis each call is another process, so to speak."""
+
+    def __call__(self, **options: Any) -> WorkerDirectory: ...
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    """Ends what a test started, last first."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def gate(closing: ExitStack) -> Gate:
+    """A door that opens at the latest when the test ends."""
+    door = Gate()
+    closing.callback(door.opened.set)
+    return door
+
+
+@pytest.fixture(params=["memory", "redis"])
+def open_directory(request: pytest.FixtureRequest, closing: ExitStack) -> OpenDirectory:
+    kept: list[WorkerDirectory] = []
+
+    def in_memory(**options: Any) -> WorkerDirectory:
+        if not kept:
+            kept.append(InMemoryWorkerDirectory(**options))
+        return kept[0]
+
+    def on_redis(**options: Any) -> WorkerDirectory:
+        directory = RedisWorkerDirectory(request.getfixturevalue("valkey"), prefix=PREFIX, **options)
+        closing.callback(directory.close)
+        return directory
+
+    if request.param == "memory":
+        return in_memory
+    request.getfixturevalue("valkey")
+    return on_redis
+
+
+@pytest.fixture
+def directory(open_directory: OpenDirectory) -> WorkerDirectory:
+    return open_directory()
