@@ -24,13 +24,17 @@ from dramatiq_handshake.routing import (
 EXAMPLES = [
     (
         NoHealthyWorker("train", {"a": "is stale", "b": "does not run it"}),
-        "no healthy worker for task type 'train': 'a' is stale; 'b' does not run it "
-        "(register a worker for it, or wait for a heartbeat)",
+        (
+            "no healthy worker for task type 'train': 'a' is stale; 'b' does not run it "
+            "(register a worker for it, or wait for a heartbeat)"
+        ),
     ),
     (
         WorkersBusy("train", {"a": "is busy"}),
-        "every worker for task type 'train' is busy: 'a' is busy "
-        "(ask again when a job has ended, or raise max_concurrency)",
+        (
+            "every worker for task type 'train' is busy: 'a' is busy "
+            "(ask again when a job has ended, or raise max_concurrency)"
+        ),
     ),
     (
         UnknownWorker("a", ["b", "c"]),
@@ -39,7 +43,10 @@ EXAMPLES = [
     (UnknownWorker("a"), "unknown worker 'a': it was never registered or has left (registered: none)"),
     (
         DuplicateWorker("a"),
-        "worker 'a' is registered already: give each worker an id of its own, or stop the other's lease first",
+        (
+            "worker 'a' is registered already: give each worker an id of its own, "
+            "or stop the other's lease first"
+        ),
     ),
     (
         DuplicateJob("j", "a"),
@@ -52,8 +59,10 @@ EXAMPLES = [
     ),
     (
         EndpointMissing("a", ["b"]),
-        "no endpoint for worker 'a': give the gateway one, or register it in another directory "
-        "(endpoints: 'b')",
+        (
+            "no endpoint for worker 'a': give the gateway one, or register it in another directory "
+            "(endpoints: 'b')"
+        ),
     ),
     (WorkerLost("a", "exit code -9"), "worker 'a' was lost: exit code -9"),
     (JobFailed("j", "ValueError", "no", "Traceback…"), "job 'j' failed: ValueError: no"),
