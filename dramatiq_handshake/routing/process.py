@@ -7,6 +7,7 @@ import pickle
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from types import TracebackType
 from typing import Self
 
@@ -41,6 +42,8 @@ class WorkerProcess:
         heartbeat_interval_ms: How often it beats.
         concurrency: How many of its plain handlers run at once.
         close_timeout_ms: How long running handlers have to follow their signal when the port is closed.
+        context: Another way to start processes, such as a ``forkserver`` that has imported the handlers
+            already; by default ``spawn``. With ``fork``, the process would inherit held locks.
 
     Raises:
         ConfigurationError: An argument is not what it must be, or can't be brought to another process.
@@ -54,12 +57,13 @@ class WorkerProcess:
         heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
         concurrency: int = CONCURRENCY,
         close_timeout_ms: int = CLOSE_TIMEOUT_MS,
+        context: SpawnContext | ForkServerContext | None = None,
     ) -> None:
         checked_duration("heartbeat_interval_ms", heartbeat_interval_ms)
         checked_limit(concurrency)
         self.worker_id = checked_id(worker_id)
         self._close_timeout_ms = close_timeout_ms
-        context = multiprocessing.get_context("spawn")
+        context = context or multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         self._process = context.Process(
             target=_serve,

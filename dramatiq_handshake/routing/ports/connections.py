@@ -151,8 +151,8 @@ class ConnectionPort:
         return f"process {process.pid} ended with exit code {code}"
 
 
-def _encoded(frame: Mapping[str, Any]) -> bytes:
-    kind = str(frame.get("type", "nameless"))
+def _encoded(frame: object) -> bytes:
+    kind = str(frame.get("type") if isinstance(frame, Mapping) else type(frame).__name__)
     try:
         data = json.dumps(frame, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:

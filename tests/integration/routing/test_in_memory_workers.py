@@ -258,15 +258,16 @@ def test_an_error_that_can_not_be_printed_still_fails_its_job(gateway: InMemoryW
 
 
 def test_what_a_plain_handler_returns_is_awaited_where_it_can_be(gateway: InMemoryWorkerGateway) -> None:
-    """A lambda around an async function is a handler too, and so is an object with an async call."""
+    """A plain function around an async one is a handler too, and so is an object with an async call."""
+
+    def around(context: JobContext) -> object:
+        return app.echo_async(context)
 
     class Callable:
         async def __call__(self, context: JobContext) -> object:
             return await app.echo_async(context)
 
-    gateway.register_worker(
-        "worker-2", HandlerRegistry({"around": lambda context: app.echo_async(context), "object": Callable()})
-    )
+    gateway.register_worker("worker-2", HandlerRegistry({"around": around, "object": Callable()}))
     for task_type in ("around", "object"):
         assert gateway.dispatch(job(task_type, 5)).result(WAIT_MS).output["params"] == 5
 
@@ -352,7 +353,7 @@ def test_a_handler_that_never_returns_does_not_keep_close_or_its_dispatcher(
     pending = gateway.dispatch(job("gate", job_id="stubborn"))
     gate.wait()
     assert gateway.close(timeout_ms=1) == ("stubborn",)
-    with pytest.raises(WorkerLost, match="'worker-2' was lost: .* the handler went on"):
+    with pytest.raises(WorkerLost, match="'worker-2' was lost: it was closed while the handler went on"):
         pending.result(0)
     gate.opened.set()
 

@@ -1,9 +1,10 @@
-"""The messages between a gateway and a worker: they arrive as they were sent, and garbage is told from them."""
+"""Messages between gateway and worker: they arrive as they were sent, and garbage is told from them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,12 +18,12 @@ from dramatiq_handshake.routing.ports.messages import MessageInvalid, from_gatew
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+    max_leaves=5,
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+    max_leaves=5,
 )
 ids = st.text(min_size=1)
 jobs = st.builds(
@@ -99,12 +100,8 @@ def test_between_threads_params_are_shared_and_not_copied() -> None:
 def test_parsing_answers_a_message_or_says_what_is_wrong(frame: object) -> None:
     """Whatever comes, nothing but `MessageInvalid` is raised."""
     for parse in (from_gateway, from_worker):
-        try:
-            message = parse(frame)
-        except MessageInvalid as invalid:
-            assert len(str(invalid)) < 2_000
-        else:
-            assert message.type in KINDS
+        with suppress(MessageInvalid):
+            assert parse(frame).type in KINDS
 
 
 @pytest.mark.parametrize(
@@ -156,5 +153,5 @@ def test_fields_of_a_later_release_are_passed_over() -> None:
 
 def test_a_job_that_is_none_is_not_sent() -> None:
     """The dispatcher learns what is wrong with its job."""
-    with pytest.raises(Unsendable, match="attempt: .* got 0"):
+    with pytest.raises(Unsendable, match=r"attempt: .* got 0"):
         messages.JobAssigned.of(Job("j", "r", "t", "train", attempt=0))
