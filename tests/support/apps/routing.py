@@ -49,8 +49,8 @@ __all__ = ["DISPATCHERS", "EVENTS", "LIMIT", "TODO", "WORKERS"]
 WORKERS = [f"worker-{number}" for number in range(4)]
 DISPATCHERS = 8
 LIMIT = 2
-#: Jobs that a dispatcher has under way at once: twice as many as the workers may run.
-LINES = 2
+#: Jobs that a dispatcher has under way at once; all together, more than the workers may run.
+LINES = (1, 2)
 EVENTS, TODO = "events", "todo"
 PREFIX = "killed"
 
@@ -58,9 +58,9 @@ HEARTBEAT_TIMEOUT_MS, RESERVATION_MS = 1_000, 400
 #: For how long a number that a dispatcher took is its own; afterwards it died, as far as others know.
 CLAIM_MS = 3_000
 #: One job in so many outlasts every lease of a dispatcher that died, and must count until it has ended.
-LONG_EVERY, LONG_S = 300, 3.5
+LONG_EVERY, LONG_S = 500, 3.5
 #: How often a dispatcher kills itself at a spot.
-CHANCE = 1 / 350
+CHANCE = 1 / 500
 
 #: Take a number whose time has come; the time of its claim passes on the server.
 TAKE = """
@@ -176,8 +176,8 @@ class Dispatcher:
         self._perhaps_die("chosen", worker, job)
         return worker
 
-    def run(self) -> None:
-        lines = [threading.Thread(target=self._line) for _ in range(LINES)]
+    def run(self, at_once: int) -> None:
+        lines = [threading.Thread(target=self._line) for _ in range(at_once)]
         for line in lines:
             line.start()
         for line in lines:
@@ -245,10 +245,10 @@ class Supervisor:
             self._reap()
             if time.monotonic() > next_worker:
                 self._kill(self._workers)
-                next_worker = time.monotonic() + self._rng.uniform(1.5, 3)
+                next_worker = time.monotonic() + self._rng.uniform(3, 5)
             if time.monotonic() > next_dispatcher and self._dispatchers:
                 self._kill(self._dispatchers)
-                next_dispatcher = time.monotonic() + self._rng.uniform(0.5, 1.5)
+                next_dispatcher = time.monotonic() + self._rng.uniform(1.5, 3)
             time.sleep(0.02)
 
     def wait_for_no_slots(self) -> None:
@@ -283,7 +283,8 @@ class Supervisor:
 
     def _fork_dispatcher(self, number: int) -> None:
         rng = random.Random(self._seed * 1_000 + self._boots)
-        self._fork(self._dispatchers, number, lambda: Dispatcher(self._url, rng, self._folder).run())
+        at_once = LINES[number % len(LINES)]
+        self._fork(self._dispatchers, number, lambda: Dispatcher(self._url, rng, self._folder).run(at_once))
 
     def _kill(self, kind: dict[int, Any]) -> None:
         pid = self._rng.choice(sorted(kind))
