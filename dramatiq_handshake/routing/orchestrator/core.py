@@ -219,8 +219,6 @@ class Orchestrator:
 
     def _serve(self) -> None:
         while True:
-            now = self._now()
-            self._busy = {task_type: due for task_type, due in self._busy.items() if due > now}
             try:
                 command = self._inbox.get(timeout=self._pause_s())
             except queue.Empty:
@@ -246,6 +244,8 @@ class Orchestrator:
         return max(0, min(dues) - now) / 1000 if dues else None
 
     def _advance_all(self) -> None:
+        now = self._now()
+        self._busy = {task_type: due for task_type, due in self._busy.items() if due > now}
         with self._lock:
             lives = tuple(self._live.values())
         for live in lives:
