@@ -7,11 +7,14 @@ which a property test holds equal to this module.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
+from typing import TypeVar
 
-__all__ = ["Candidate", "Order", "Policy", "Turns", "choose", "fit", "why_not"]
+__all__ = ["Candidate", "Order", "Policy", "Turns", "choose", "fit", "only_fit", "why_not"]
 
 #: A turn of a worker with weight 1. Weights divide it, so it leaves room for fine ones; 10^9 jobs stay
 #: below 2^53, where Lua's numbers stop counting.
@@ -61,6 +64,9 @@ class Candidate:
     unhealthy_reason: str | None = None
 
 
+_Candidate = TypeVar("_Candidate", bound=Candidate)
+
+
 class Turns:
     """Whose turn it is. Each turn takes a worker ahead by its stride; the one that is least ahead is next.
 
@@ -86,15 +92,26 @@ class Turns:
         self._reached.pop(worker_id, None)
 
 
+def only_fit(
+    candidates: Iterable[_Candidate], policy: Policy, now: int, heartbeat_timeout_ms: int
+) -> list[_Candidate]:
+    """Those that may get a job now, in their order."""
+    oldest = now - heartbeat_timeout_ms
+    limit = math.inf if policy.max_concurrency is None else policy.max_concurrency
+    # One expression, since it runs for every worker at every choice.
+    found = [
+        each
+        for each in candidates
+        if each.active_jobs < limit and each.last_heartbeat_at >= oldest and each.unhealthy_reason is None
+    ]
+    if not policy.weights:
+        return found
+    return [each for each in found if policy.weights.get(each.worker_id, 1) != 0]
+
+
 def fit(candidate: Candidate, policy: Policy, now: int, heartbeat_timeout_ms: int) -> bool:
     """Whether the worker may get a job now."""
-    limit = policy.max_concurrency
-    return (
-        candidate.unhealthy_reason is None
-        and now - candidate.last_heartbeat_at <= heartbeat_timeout_ms
-        and (limit is None or candidate.active_jobs < limit)
-        and policy.weights.get(candidate.worker_id, 1) != 0
-    )
+    return bool(only_fit((candidate,), policy, now, heartbeat_timeout_ms))
 
 
 def why_not(candidate: Candidate, policy: Policy, now: int, heartbeat_timeout_ms: int) -> str:
@@ -118,7 +135,7 @@ def choose(candidates: Iterable[Candidate], policy: Policy, turns: Turns) -> str
         turns: Whose turn it is; the chosen one's is taken.
     """
     if policy.order is Order.LEAST_ACTIVE:
-        return _first(candidates, lambda candidate: candidate.active_jobs)
+        return _first(candidates, attrgetter("active_jobs"))
     if policy.order is Order.STICKY:
         # The highest digest is the lowest of the negated.
         return _first(candidates, lambda candidate: -_affinity(policy.key, candidate.worker_id))

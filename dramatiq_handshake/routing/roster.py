@@ -9,7 +9,7 @@ from enum import Enum
 
 from dramatiq_handshake.routing.errors import DuplicateJob, UnknownWorker
 from dramatiq_handshake.routing.jobs import Job
-from dramatiq_handshake.routing.policy import Candidate, Policy, Turns, choose, fit
+from dramatiq_handshake.routing.policy import Candidate, Policy, Turns, choose, fit, only_fit
 from dramatiq_handshake.routing.refusal import refuse
 from dramatiq_handshake.routing.times import Times
 
@@ -123,7 +123,7 @@ class Roster:
         timeout_ms = self._times.heartbeat_timeout_ms
         chosen = self._reserved_before(job, policy, now)
         if chosen is None:
-            candidates = [each for each in self.capable(job.task_type) if fit(each, policy, now, timeout_ms)]
+            candidates = only_fit(self.capable(job.task_type), policy, now, timeout_ms)
             chosen = choose(candidates, policy, self._turns)
         if chosen is None:
             capable = self._capable.get(job.task_type, {})
