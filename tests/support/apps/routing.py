@@ -132,7 +132,7 @@ def work(url: str, worker_id: str, folder: Path) -> None:
     address.unlink(missing_ok=True)
     with Listener(str(address), "AF_UNIX", backlog=64) as listener:
         while True:
-            WorkerThreadWorker(worker_id, handlers, ConnectionPort(listener.accept()))  # type: ignore[arg-type]
+            WorkerThreadWorker(worker_id, handlers, ConnectionPort(listener.accept()))
 
 
 class Line:
@@ -148,7 +148,7 @@ class Line:
         with self._lock:
             if self._gateway is None or "open" not in repr(self._gateway):
                 try:
-                    port = ConnectionPort(Client(self._address, "AF_UNIX"))  # type: ignore[arg-type]
+                    port = ConnectionPort(Client(self._address, "AF_UNIX"))
                 except OSError as error:
                     return rejected(job.job_id, WorkerLost(self._worker_id, str(error)))
                 self._gateway = WorkerThreadGateway(self._worker_id, port)
