@@ -28,5 +28,5 @@ class RoutingKeys:
     def all(self) -> tuple[str, ...]:
         """The KEYS of every script, in the order of ``lua/prelude_v1.lua``."""
         root = f"{RegistryKeys(self.prefix).root}:routing"
-        names = ("workers", "beats", "unhealthy", "active", "jobs", "lapses", "turns")
+        names = ("workers", "beats", "unhealthy", "load", "jobs", "lapses", "turns")
         return tuple(f"{root}:{name}" for name in names)

@@ -13,7 +13,7 @@ end
 state(worker, number, lease, 8, tonumber(ARGV[7]))
 local slot, outcome = live_slot(job), 'lapsed'
 if slot and slot.worker == worker then
-  if slot.limit > 0 and tonumber(redis.call('HGET', active, worker)) > slot.limit then
+  if slot.limit > 0 and active_of(worker) > slot.limit then
     take_back(job, slot)
   else
     give(job, worker, number, 'worker', slot.limit, lease)

@@ -4,7 +4,7 @@
 --   1  workers    HASH    worker -> "<number>:<registered at, ms>\n<task types, each with a \n>"; "" -> the last number
 --   2  beats      HASH    worker -> its last heartbeat (ms)
 --   3  unhealthy  HASH    worker -> why it was marked unhealthy; only while it is
---   4  active     HASH    worker -> how many slots its jobs hold; absent is 0
+--   4  load       ZSET    worker -> how many slots its jobs hold, times 2^32, plus its number: the order of the least active
 --   5  jobs       HASH    job -> its slot: JSON [worker, number, holder, limit]
 --   6  lapses     ZSET    job -> when its slot lapses (ms)
 --   7  turns      HASH    worker -> how far its turns took it; "" -> how far the last one to have its turn was
@@ -13,9 +13,9 @@
 --   3.. as each script says
 --
 -- A worker's number is that of its registration, new whenever it registers; a slot of another number belongs to a
--- worker that has left. `active` changes only together with `jobs`, so that it always equals a recount.
+-- worker that has left. `load` changes only together with `jobs`, so that it always equals a recount.
 
-local workers, beats, unhealthy, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local workers, beats, unhealthy, load = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local jobs, lapses, turns = KEYS[5], KEYS[6], KEYS[7]
 
 local now = tonumber(ARGV[1])
@@ -23,6 +23,9 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
+
+-- A slot in `load`. Numbers of registrations lie below it, and 2^21 slots below what a score can count exactly.
+local UNIT = 4294967296
 
 -- Numbers of milliseconds are too long for Lua's own way to write them.
 local function written(number)
@@ -32,6 +35,10 @@ end
 local function number_of(worker)
   local entry = worker ~= '' and redis.call('HGET', workers, worker)
   return entry and string.match(entry, '^%d+')
+end
+
+local function active_of(worker)
+  return math.floor(tonumber(redis.call('ZSCORE', load, worker) or 0) / UNIT)
 end
 
 local function slot_of(job)
@@ -46,8 +53,8 @@ end
 local function take_back(job, slot)
   redis.call('HDEL', jobs, job)
   redis.call('ZREM', lapses, job)
-  if number_of(slot.worker) == slot.number and redis.call('HINCRBY', active, slot.worker, -1) <= 0 then
-    redis.call('HDEL', active, slot.worker)
+  if number_of(slot.worker) == slot.number then
+    redis.call('ZINCRBY', load, -UNIT, slot.worker)
   end
 end
 
@@ -72,20 +79,22 @@ local function give(job, worker, number, holder, limit, lease)
   end
   redis.call('HSET', jobs, job, cjson.encode({ worker, number, holder, limit }))
   redis.call('ZADD', lapses, written(now + lease), job)
-  redis.call('HINCRBY', active, worker, 1)
+  redis.call('ZINCRBY', load, UNIT, worker)
 end
 
 local function enter(worker, task_types)
   local number = written(redis.call('HINCRBY', workers, '', 1))
   redis.call('HSET', workers, worker, number .. ':' .. written(now) .. '\n' .. task_types)
   redis.call('HSET', beats, worker, written(now))
+  redis.call('ZADD', load, number, worker)
   return number
 end
 
 local function remove(worker)
-  for _, key in ipairs({ workers, beats, unhealthy, active, turns }) do
+  for _, key in ipairs({ workers, beats, unhealthy, turns }) do
     redis.call('HDEL', key, worker)
   end
+  redis.call('ZREM', load, worker)
 end
 
 -- A heartbeat that is older than the last, or ahead of the clock, moves nothing back or ahead.
@@ -109,36 +118,47 @@ local function state(worker, number, lease, from, running)
   end
 end
 
-local function read(key)
-  local values, entries = {}, redis.call('HGETALL', key)
-  for i = 1, #entries, 2 do
-    values[entries[i]] = entries[i + 1]
+-- What is known of every worker, least active first: calls `see` with id, entry, last heartbeat, why it is unhealthy
+-- and number of slots, until that returns true. Reads no more than it shows.
+local function each_worker(see)
+  local from, chunk = 0, 64
+  while true do
+    local ranked = redis.call('ZRANGE', load, from, from + chunk - 1, 'WITHSCORES')
+    if #ranked == 0 then
+      return
+    end
+    local ids = {}
+    for i = 1, #ranked, 2 do
+      ids[#ids + 1] = ranked[i]
+    end
+    local entries = redis.call('HMGET', workers, unpack(ids))
+    local last = redis.call('HMGET', beats, unpack(ids))
+    local reasons = redis.call('HMGET', unhealthy, unpack(ids))
+    for i, worker in ipairs(ids) do
+      local slots = math.floor(tonumber(ranked[2 * i]) / UNIT)
+      if see(worker, entries[i], tonumber(last[i] or 0), reasons[i], slots) then
+        return
+      end
+    end
+    from, chunk = from + chunk, 512
   end
-  return values
 end
 
--- Add to a reply what is known of every worker: id, entry, last heartbeat, slots, "" or "!" and why it is unhealthy.
-local function describe(reply, beat_of, reason_of, active_of)
-  for worker, entry in pairs(read(workers)) do
-    if worker ~= '' then
-      local reason = reason_of[worker]
-      reply[#reply + 1] =
-        { worker, entry, beat_of[worker] or '0', active_of[worker] or '0', reason and '!' .. reason or '' }
-    end
-  end
+-- Add to a reply a row for each worker: id, entry, last heartbeat, slots, "" or "!" and why it is unhealthy.
+local function describe(reply)
+  each_worker(function(worker, entry, last, reason, slots)
+    reply[#reply + 1] = { worker, entry, written(last), written(slots), reason and '!' .. reason or '' }
+  end)
   return reply
 end
 
 -- The ids of all workers in the order of registration.
 local function names()
   local found, numbers = {}, {}
-  local entries = redis.call('HGETALL', workers)
-  for i = 1, #entries, 2 do
-    if entries[i] ~= '' then
-      found[#found + 1] = entries[i]
-      numbers[entries[i]] = tonumber(string.match(entries[i + 1], '^%d+'))
-    end
-  end
+  each_worker(function(worker, entry)
+    found[#found + 1] = worker
+    numbers[worker] = tonumber(string.match(entry, '^%d+'))
+  end)
   table.sort(found, function(one, other)
     return numbers[one] < numbers[other]
   end)
@@ -146,7 +166,7 @@ local function names()
 end
 
 local function keep()
-  for _, key in ipairs({ workers, beats, unhealthy, active, jobs, lapses, turns }) do
+  for _, key in ipairs({ workers, beats, unhealthy, load, jobs, lapses, turns }) do
     redis.call('PEXPIRE', key, ARGV[2])
   end
 end

@@ -16,74 +16,83 @@ for i = 11, #ARGV, 2 do
   stride_of[ARGV[i]] = tonumber(ARGV[i + 1])
 end
 
+local function fit(worker, entry, last, reason, slots)
+  return string.find(entry, wanted, 1, true)
+    and not reason
+    and now - last <= timeout
+    and (limit == 0 or slots < limit)
+    and stride_of[worker] ~= 0
+end
+
+-- How each order looks at the workers, least active and then first registered first: returns whom it chooses.
+local choose = {}
+
+choose['least-active'] = function()
+  local chosen
+  each_worker(function(worker, entry, last, reason, slots)
+    if fit(worker, entry, last, reason, slots) then
+      chosen = worker
+      return true
+    end
+    -- Whoever comes after has no fewer.
+    return limit > 0 and slots >= limit
+  end)
+  return chosen
+end
+
+choose['in-turn'] = function()
+  local reached_of, reached = {}, redis.call('HGETALL', turns)
+  for i = 1, #reached, 2 do
+    reached_of[reached[i]] = tonumber(reached[i + 1])
+  end
+  local chosen, nearest, chosen_number
+  each_worker(function(worker, entry, last, reason, slots)
+    if fit(worker, entry, last, reason, slots) then
+      local number = tonumber(string.match(entry, '^%d+'))
+      local turn = math.max(reached_of[worker] or 0, reached_of[''] or 0)
+      if not chosen or turn < nearest or (turn == nearest and number < chosen_number) then
+        chosen, nearest, chosen_number = worker, turn, number
+      end
+    end
+  end)
+  if chosen then
+    local stride = stride_of[chosen] or tonumber(ARGV[10])
+    redis.call('HSET', turns, '', written(nearest), chosen, written(nearest + stride))
+  end
+  return chosen
+end
+
+choose['sticky'] = function()
+  local chosen, closest
+  each_worker(function(worker, entry, last, reason, slots)
+    if fit(worker, entry, last, reason, slots) then
+      local affinity = redis.sha1hex(ARGV[9] .. '\0' .. worker)
+      if not chosen or affinity > closest then
+        chosen, closest = worker, affinity
+      end
+    end
+  end)
+  return chosen
+end
+
+local chosen
 local former = live_slot(job)
 if former then
   if former.holder ~= 'reserved' then
     return { 'duplicate', former.worker }
   end
   take_back(job, former)
-end
-
-local beat_of, reason_of, active_of = read(beats), read(unhealthy), read(active)
-local reached_of = order == 'in-turn' and read(turns) or {}
-local turn = tonumber(reached_of[''] or 0)
-
-local function fit(worker, entry)
-  return string.find(entry, wanted, 1, true)
-    and not reason_of[worker]
-    and now - tonumber(beat_of[worker] or 0) <= timeout
-    and (limit == 0 or tonumber(active_of[worker] or 0) < limit)
-    and stride_of[worker] ~= 0
-end
-
--- Lower comes first.
-local rank = {
-  ['least-active'] = function(worker)
-    return tonumber(active_of[worker] or 0)
-  end,
-  ['in-turn'] = function(worker)
-    return math.max(tonumber(reached_of[worker] or 0), turn)
-  end,
-}
-
-local chosen, chosen_number, best
-local entries = redis.call('HGETALL', workers)
-for i = 1, #entries, 2 do
-  local worker, entry = entries[i], entries[i + 1]
-  if worker ~= '' and fit(worker, entry) then
-    local number = tonumber(string.match(entry, '^%d+'))
-    if former and former.worker == worker then
-      chosen, chosen_number, best = worker, number, 'stays'
-      break
-    end
-    local first
-    if order == 'sticky' then
-      local affinity = redis.sha1hex(ARGV[9] .. '\0' .. worker)
-      first = not chosen or affinity > best
-      if first then
-        best = affinity
-      end
-    else
-      local mine = rank[order](worker)
-      first = not chosen or mine < best or (mine == best and number < chosen_number)
-      if first then
-        best = mine
-      end
-    end
-    if first then
-      chosen, chosen_number = worker, number
-    end
+  local worker = former.worker
+  local last = tonumber(redis.call('HGET', beats, worker) or 0)
+  local reason = redis.call('HGET', unhealthy, worker)
+  if fit(worker, redis.call('HGET', workers, worker), last, reason, active_of(worker)) then
+    chosen = worker
   end
 end
-
-if chosen then
-  if order == 'in-turn' and best ~= 'stays' then
-    local stride = stride_of[chosen] or tonumber(ARGV[10])
-    redis.call('HSET', turns, '', written(best), chosen, written(best + stride))
-  end
-  give(job, chosen, written(chosen_number), 'reserved', limit, reservation)
-  keep()
-  return { 'chosen', chosen }
+chosen = chosen or choose[order]()
+if not chosen then
+  return describe({ 'refused', written(now) })
 end
-
-return describe({ 'refused', written(now) }, beat_of, reason_of, active_of)
+give(job, chosen, number_of(chosen), 'reserved', limit, reservation)
+keep()
+return { 'chosen', chosen }

@@ -15,7 +15,7 @@ if slot and slot.holder ~= 'reserved' then
 end
 if slot and slot.worker == worker then
   limit = slot.limit
-elseif limit > 0 and tonumber(redis.call('HGET', active, worker) or 0) >= limit then
+elseif limit > 0 and active_of(worker) >= limit then
   return { 'lapsed' }
 end
 give(job, worker, number, 'dispatcher', limit, tonumber(ARGV[5]))

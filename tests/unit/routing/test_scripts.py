@@ -15,7 +15,7 @@ every_script = pytest.mark.parametrize("script", SCRIPTS, ids=[script.name for s
 FOLDER = resources.files("dramatiq_handshake.routing").joinpath("lua")
 PRELUDE = FOLDER.joinpath("prelude_v1.lua").read_text(encoding="utf-8")
 #: What the prelude binds to KEYS, and names for one of them.
-BOUND = {"workers", "beats", "unhealthy", "active", "jobs", "lapses", "turns", "key"}
+BOUND = {"workers", "beats", "unhealthy", "load", "jobs", "lapses", "turns", "key"}
 
 
 def code(text: str) -> str:
