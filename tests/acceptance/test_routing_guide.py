@@ -17,7 +17,7 @@ from tests.support.workers import ROOT, clean_environment
 GUIDE = ROOT / "docs" / "routing.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"# ([a-z_]+\.py)\n")
-COMMAND_S = 50
+COMMAND_S = 100
 #: What the guide promises of its adapter.
 SHORT = 40
 
@@ -45,6 +45,8 @@ def programs() -> list[Program]:
 
 
 PROGRAMS = programs()
+
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize(
