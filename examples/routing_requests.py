@@ -30,7 +30,7 @@ WORKERS = ("worker-1", "worker-2")
 
 def fingerprint(context: JobContext) -> str:
     """Hash a chunk as often as asked: plain Python, which would block an event loop."""
-    digest = context.params["chunk"].encode()
+    digest: bytes = context.params["chunk"].encode()
     for _ in range(context.params["rounds"]):
         context.raise_if_cancelled()
         digest = hashlib.sha256(digest).digest()

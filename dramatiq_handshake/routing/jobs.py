@@ -27,7 +27,7 @@ class Job:
         task_id: The task within its run.
         task_type: What a worker must be able to run.
         attempt: Counts from 1.
-        params: What the task was given. Over a process port, everything here must pickle.
+        params: What the task was given. Over a process port, it must be JSON.
         outputs: The outputs of the tasks that this one depends on, by task id.
     """
 
