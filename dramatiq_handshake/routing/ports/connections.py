@@ -25,6 +25,8 @@ __all__ = ["MAX_FRAME_BYTES", "ConnectionPort"]
 #: Larger frames are refused on both sides: the length of a frame comes first, and a wrong one would make
 #: the reader wait for, and keep, gigabytes.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
+#: How a peer that is gone shows; a reset, where it left something unread.
+HUNG_UP = (EOFError, ConnectionResetError, BrokenPipeError)
 #: How long a process whose connection has ended has to end itself, so that its exit code can be told.
 EXIT_CODE_S = 1.0
 #: How long a peer has, once the port is closed, to take what was sent before.
@@ -99,7 +101,7 @@ class ConnectionPort:
             raise PortClosed(self._end(self._exit()))
         try:
             data = self._connection.recv_bytes(MAX_FRAME_BYTES)
-        except EOFError:
+        except HUNG_UP:
             raise PortClosed(self._end(self._exit())) from None
         except OSError as error:
             raise PortClosed(self._end(f"it can't be read: {error}")) from error
@@ -112,6 +114,9 @@ class ConnectionPort:
         while (data := self._outbox.get()) is not None:
             try:
                 self._connection.send_bytes(data)
+            except HUNG_UP:
+                self._end(self._exit())
+                break
             except OSError as error:
                 self._end(f"it can't be written: {error}")
                 break

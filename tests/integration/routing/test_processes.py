@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from dramatiq_handshake.errors import ConfigurationError
 from dramatiq_handshake.routing import (
+    ConnectionPort,
     HandlerRegistry,
     Health,
     JobCancelled,
@@ -22,6 +24,7 @@ from dramatiq_handshake.routing import (
     LeastActiveWorkerRouter,
     NoHealthyWorker,
     PooledWorkerGateway,
+    PortClosed,
     TaskTypeRefused,
     WorkerDirectory,
     WorkerLost,
@@ -204,6 +207,30 @@ def test_a_registry_is_brought_to_the_process_and_a_type_without_handler_is_refu
     assert gateway.dispatch(job("echo")).result(WAIT_MS).output["pid"] == worker.pid
     with pytest.raises(TaskTypeRefused, match="its types: 'echo'"):
         gateway.dispatch(job("boom")).result(WAIT_MS)
+
+
+def sends_then_waits(connection: Connection) -> None:
+    """The other end of a port, until it is killed."""
+    connection.send_bytes(b'{"type":"last words"}')
+    signal.pause()
+
+
+def test_a_process_that_exits_closes_its_port_though_its_end_was_inherited_elsewhere(
+    closing: ExitStack,
+) -> None:
+    """The connection never ends, since this process holds a copy; what was sent before still arrives."""
+    here, there = FORK_SERVER.Pipe()
+    closing.enter_context(there)
+    process = FORK_SERVER.Process(target=sends_then_waits, args=(there,))
+    process.start()
+    port = ConnectionPort(here, process=process)
+    closing.callback(port.close)
+    assert wait([here], 30)
+    process.kill()
+    process.join()
+    assert port.receive(WAIT_MS) == {"type": "last words"}
+    with pytest.raises(PortClosed, match=f"process {process.pid} ended with exit code -9"):
+        port.receive(WAIT_MS)
 
 
 PARENT = """
