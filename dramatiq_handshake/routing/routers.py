@@ -1,7 +1,8 @@
 """Four ways to choose among the workers that are capable and healthy.
 
 A router is a policy and the directory that carries it out; it has no state of its own, so that any number
-of processes may have one each.
+of processes may have one each. On Redis the least active worker is found without looking at the others; the
+other three look at all of them, which keeps the server busy for a few milliseconds where there are 1,000.
 """
 
 from __future__ import annotations

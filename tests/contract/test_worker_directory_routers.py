@@ -95,6 +95,30 @@ def test_every_router_passes_over_stale_and_unhealthy_workers(
         assert chosen == {"silent", "hot", "gpu-1"}, router
 
 
+def test_who_is_not_fit_hides_nobody(directory: WorkerDirectory) -> None:
+    """A healthy worker with one place is found behind one that is as idle and unhealthy."""
+    register(directory, "hot", "gpu-1")
+    directory.mark_unhealthy("hot", "97 °C")
+    for router in all_routers(directory, max_concurrency=1):
+        one = job()
+        assert router.select(one) == "gpu-1", router
+        directory.track_job_end(one.job_id)
+
+
+def test_one_of_many_is_found(directory: WorkerDirectory) -> None:
+    """However many come before it: a large fleet is looked through in parts."""
+    everyone = [f"gpu-{number}" for number in range(650)]
+    register(directory, *everyone)
+    register(directory, "mail-1", task_types=("mail",))
+
+    assert [each.worker_id for each in directory.list()] == [*everyone, "mail-1"]
+    for router in all_routers(directory):
+        assert router.select(job(task_type="mail")) == "mail-1"
+    with pytest.raises(NoHealthyWorker) as refused:
+        LeastActiveWorkerRouter(directory).select(job(task_type="paint"))
+    assert list(refused.value.reasons) == [*everyone, "mail-1"]
+
+
 def test_no_router_exceeds_its_limit(directory: WorkerDirectory) -> None:
     register(directory, "gpu-1", "gpu-2")
     for router in all_routers(directory, max_concurrency=2):
