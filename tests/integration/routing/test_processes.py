@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -209,19 +209,13 @@ def test_a_registry_is_brought_to_the_process_and_a_type_without_handler_is_refu
         gateway.dispatch(job("boom")).result(WAIT_MS)
 
 
-def sends_then_waits(connection: Connection) -> None:
-    """The other end of a port, until it is killed."""
-    connection.send_bytes(b'{"type":"last words"}')
-    signal.pause()
-
-
 def test_a_process_that_exits_closes_its_port_though_its_end_was_inherited_elsewhere(
     closing: ExitStack,
 ) -> None:
     """The connection never ends, since this process holds a copy; what was sent before still arrives."""
     here, there = FORK_SERVER.Pipe()
     closing.enter_context(there)
-    process = FORK_SERVER.Process(target=sends_then_waits, args=(there,))
+    process = FORK_SERVER.Process(target=app.send_then_wait, args=(there,))
     process.start()
     port = ConnectionPort(here, process=process)
     closing.callback(port.close)

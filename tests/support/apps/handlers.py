@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
+from multiprocessing.connection import Connection
 
 from dramatiq_handshake.routing import HandlerRegistry, JobContext
 
-__all__ = ["build", "build_nothing"]
+__all__ = ["build", "build_nothing", "send_then_wait"]
 
 
 def echo(context: JobContext) -> dict[str, object]:
@@ -79,3 +81,9 @@ def build() -> HandlerRegistry:
 def build_nothing() -> HandlerRegistry:
     """Fails, as a module does that lacks what it needs."""
     raise RuntimeError("there is no GPU here")
+
+
+def send_then_wait(connection: Connection) -> None:
+    """Be the other end of a port, until killed."""
+    connection.send_bytes(b'{"type":"last words"}')
+    signal.pause()
