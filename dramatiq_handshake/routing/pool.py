@@ -12,7 +12,7 @@ from typing import Self
 from dramatiq_handshake.errors import HandshakeError
 from dramatiq_handshake.routing.arguments import checked_id
 from dramatiq_handshake.routing.base import WorkerDirectory, WorkerLease, WorkerRouter
-from dramatiq_handshake.routing.errors import DuplicateWorker, UnknownWorker, WorkerLost
+from dramatiq_handshake.routing.errors import DuplicateWorker, WorkerLost
 from dramatiq_handshake.routing.gateway import RoutingWorkerGateway
 from dramatiq_handshake.routing.handlers import TaskTypeRefused
 from dramatiq_handshake.routing.in_memory import CLOSE_TIMEOUT_MS
@@ -239,10 +239,7 @@ class _Member:
                 self._faults.report(f"the directory refused to let it go: {error}")
 
     def _state(self, task_types: tuple[str, ...]) -> None:
-        if self._lease is not None:
-            try:
-                self._lease.heartbeat()
-            except (UnknownWorker, DuplicateWorker):  # the directory lost it, or took it for dead
-                self._lease = None
         if self._lease is None:
             self._lease = self._directory.register(self._worker_id, task_types)
+        else:  # which also enters a worker again that the directory has forgotten
+            self._lease.heartbeat()

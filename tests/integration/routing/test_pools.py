@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import ExitStack
 from typing import Any
 
@@ -208,7 +209,7 @@ def test_a_port_that_closes_takes_its_worker_off_before_its_jobs_are_rejected(
 
 
 def test_a_worker_that_refuses_what_it_named_gets_nothing_until_it_says_what_it_runs(
-    directory: WorkerDirectory, pool: PooledWorkerGateway
+    directory: WorkerDirectory, pool: PooledWorkerGateway, faults: list[PortFault]
 ) -> None:
     """Its heartbeats don't make it healthy; its next ready does."""
     liar = Played()
@@ -221,6 +222,8 @@ def test_a_worker_that_refuses_what_it_named_gets_nothing_until_it_says_what_it_
     with pytest.raises(TaskTypeRefused, match=r"'worker-1' refused task type 'train'.*'echo'"):
         pending.result(WAIT_MS)
     liar.beat()
+    liar.port.send({})
+    eventually(lambda: faults, what="what came after the heartbeat was heard")
     with pytest.raises(NoHealthyWorker, match=r"it refused 'train', which it had named in worker\.ready"):
         pool.dispatch(job("echo")).result(0)
     assert health(directory) == {"worker-1": Health.UNHEALTHY}
@@ -267,17 +270,24 @@ def test_a_worker_id_that_the_directory_knows_joins_as_soon_as_it_is_free(
 
 
 def test_a_worker_that_the_directory_lost_is_entered_again(
-    open_directory: OpenDirectory, closing: ExitStack
+    open_directory: OpenDirectory, faults: list[PortFault], closing: ExitStack
 ) -> None:
     """It was silent for too long, and somebody else had its id for a while."""
-    directory = open_directory(heartbeat_timeout_ms=50)
-    pool = closing.enter_context(PooledWorkerGateway(directory, LeastActiveWorkerRouter(directory)))
+    directory = open_directory(heartbeat_timeout_ms=200)
+    pool = closing.enter_context(
+        PooledWorkerGateway(directory, LeastActiveWorkerRouter(directory), on_fault=faults.append)
+    )
     played = Played()
     pool.add_worker("worker-1", played.here)
     played.ready("echo")
     pool.wait_ready(WAIT_MS)
     eventually(lambda: health(directory)["worker-1"] is Health.STALE)
-    directory.register("worker-1", ["other"]).stop()
+    other = directory.register("worker-1", ["other"], heartbeat_interval_ms=20)
+    played.beat()
+    eventually(lambda: faults)
+    assert "refused its sign of life" in faults[0].detail
+    assert directory.list()[0].task_types == {"other"}
+    other.stop()
     assert directory.list() == ()
     played.beat()
     eventually(lambda: [status.task_types for status in directory.list()] == [{"echo"}])
@@ -326,6 +336,27 @@ def test_closing_a_pool_cancels_everything_and_empties_the_directory(
     assert directory.list() == ()
     assert isinstance(pool.dispatch(job("echo")).exception(0), NoHealthyWorker)
     assert pool.close() == ()
+
+
+def test_closing_a_pool_cancels_the_jobs_of_all_workers_before_it_waits_for_any(
+    pool: PooledWorkerGateway, closing: ExitStack
+) -> None:
+    """No worker goes on working while another is waited for."""
+    played = [Played(f"worker-{number}") for number in range(3)]
+    for each in played:
+        pool.add_worker(each.worker_id, each.here)
+        each.ready("echo")
+    pool.wait_ready(WAIT_MS)
+    pendings = [pool.dispatch(job("echo")) for _ in played]
+    assigned = [each.next_job() for each in played]
+    thread = threading.Thread(target=pool.close, kwargs={"timeout_ms": WAIT_MS})
+    thread.start()
+    closing.callback(thread.join)
+    cancels = [each.port.receive(WAIT_MS) for each in played]
+    assert [cancel["job_id"] for cancel in cancels if isinstance(cancel, dict)] == assigned
+    for each, job_id in zip(played, assigned, strict=True):
+        each.says("job.cancelled", job_id=job_id)
+    assert {type(pending.exception(WAIT_MS)) for pending in pendings} == {JobCancelled}
 
 
 def test_closing_a_pool_waits_once_for_all_that_never_return(pool: PooledWorkerGateway) -> None:

@@ -189,6 +189,24 @@ def test_a_job_id_under_way_is_refused_and_the_first_job_keeps_its_slot(
     assert active(directory) == {"worker-1": 1, "worker-2": 0}
 
 
+def test_a_router_of_ones_own_need_not_count(directory: WorkerDirectory) -> None:
+    """The gateway does; and a job id that is under way elsewhere keeps its slot there."""
+
+    class Always:
+        def select(self, job: Job) -> str:
+            return "worker-1"
+
+    directory.register("worker-1", ["echo"])
+    endpoints = {"worker-1": RecordingGateway()}
+    first, second = (RoutingWorkerGateway(directory, Always(), endpoints) for _ in range(2))
+    pending = first.dispatch(job(job_id="one"))
+    assert isinstance(second.dispatch(job(job_id="one")).exception(0), DuplicateJob)
+    assert active(directory) == {"worker-1": 1}
+    endpoints["worker-1"].succeed("one")
+    pending.result(0)
+    assert active(directory) == {"worker-1": 0}
+
+
 def test_a_cancellation_goes_once_to_the_endpoint_that_has_the_job(
     gateway: RoutingWorkerGateway, endpoints: dict[str, RecordingGateway]
 ) -> None:
