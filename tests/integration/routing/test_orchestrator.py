@@ -150,6 +150,15 @@ def test_more_tasks_than_places_wait_for_one_and_none_fails(
     assert gate.most == 2
 
 
+def test_the_end_of_a_job_makes_place_for_the_next_task_at_once(
+    store: InMemoryOrchestratorStore, gateway: WorkerGateway, closing: ExitStack
+) -> None:
+    """Without waiting for the next look: this orchestrator's clock stands still, so no look ever comes."""
+    orchestrator = closing.enter_context(Orchestrator(store, gateway, now=lambda: 0))
+    run_id = orchestrator.start_run([task(f"t{number}") for number in range(10)])
+    assert orchestrator.wait_for_run(run_id).result(WAIT_MS).status is RunStatus.SUCCEEDED
+
+
 def test_tasks_wait_for_places_that_others_take(
     orchestrator: Orchestrator, gateway: WorkerGateway, gate: Gate
 ) -> None:
