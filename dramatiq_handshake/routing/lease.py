@@ -102,7 +102,13 @@ class Lease:
             self._not_stopped()
             if job_id in self._running:
                 raise DuplicateJob(job_id, self._worker_id)
-            self._registration.begin(job_id, self._running, self._ended)
+            self._ended.discard(job_id)
+            try:
+                self._registration.begin(job_id, self._running, self._ended)
+            except RegistryUnavailable:
+                # Only the answer may have been lost: a slot that is ours by now must not stay for nothing.
+                self._ended.add(job_id)
+                raise
             self._ended.clear()
             self._running.add(job_id)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable
 
 import redis
 from redis.connection import ConnectionPool
 
+from dramatiq_handshake.errors import RegistryUnavailable
 from dramatiq_handshake.routing.arguments import checked_duration, checked_id, checked_types
 from dramatiq_handshake.routing.base import (
     HEARTBEAT_TIMEOUT_MS,
@@ -99,6 +101,8 @@ class RedisWorkerDirectory:
         )
         self._calls = Calls(link, keys, self._times, now)
         self._promises = Promises()
+        # Only the answer may have been lost: the same boot, registered again, is not refused as a duplicate.
+        self._unanswered: dict[str, str] = {}
         self._dispatches = Dispatches(self._calls)
 
     def register(
@@ -108,16 +112,22 @@ class RedisWorkerDirectory:
         types = checked_types(task_types)
         if heartbeat_interval_ms is not None:
             checked_duration("heartbeat_interval_ms", heartbeat_interval_ms)
-        number = self._calls.call(
-            REGISTER,
-            checked_id(worker_id),
-            types_text(types),
-            self._times.heartbeat_timeout_ms,
-            self._times.forget_after_ms,
-        )
-        if number is None:
+        boot = self._unanswered.pop(checked_id(worker_id), "") or secrets.token_hex(8)
+        try:
+            entered = self._calls.call(
+                REGISTER,
+                worker_id,
+                types_text(types),
+                self._times.heartbeat_timeout_ms,
+                self._times.forget_after_ms,
+                boot,
+            )
+        except RegistryUnavailable:
+            self._unanswered[worker_id] = boot
+            raise
+        if entered is None:
             raise DuplicateWorker(worker_id)
-        registration = RedisRegistration(self._calls, worker_id, types, text(number))
+        registration = RedisRegistration(self._calls, worker_id, types, boot)
         return Lease(worker_id, registration, heartbeat_interval_ms)
 
     def heartbeat(self, worker_id: str, timestamp: int | None = None) -> None:
@@ -167,7 +177,7 @@ class RedisWorkerDirectory:
             raise DuplicateJob(job_id, text(rest[0]))
         if outcome == b"lapsed":
             raise ReservationLapsed(job_id, worker_id)
-        self._dispatches.started(job_id, worker_id)
+        self._dispatches.started(job_id, worker_id, text(rest[0]))
 
     def track_job_end(self, job_id: str) -> None:
         """See `WorkerDirectory.track_job_end`."""

@@ -79,7 +79,7 @@ def read_rows(reply: Sequence[Sequence[bytes]]) -> list[Row]:
     rows = []
     for worker, entry, beat, active, reason in reply:
         head, *types = text(entry).split("\n")
-        number, _, registered_at = head.partition(":")
+        number, registered_at, _ = head.split(":")
         candidate = Candidate(text(worker), int(active), int(beat), text(reason)[1:] if reason else None)
         rows.append(Row(int(number), int(registered_at), frozenset(types) - {""}, candidate))
     return sorted(rows, key=lambda row: row.number)

@@ -29,7 +29,7 @@ class Dispatches:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._held: dict[str, str] = {}
+        self._held: dict[str, tuple[str, str]] = {}
         self._ended: set[str] = set()
         self._ticker: Ticker | None = None
         self._lock = threading.Lock()
@@ -42,10 +42,10 @@ class Dispatches:
         self._lock, self._renewing = threading.Lock(), threading.Lock()
         self._held, self._ended, self._ticker = {}, set(), None
 
-    def started(self, job_id: str, worker_id: str) -> None:
-        """A job has a slot of ours: keep it."""
+    def started(self, job_id: str, worker_id: str, boot: str) -> None:
+        """A job has a slot of ours, on this registration of the worker: keep it."""
         with self._lock:
-            self._held[job_id] = worker_id
+            self._held[job_id] = (worker_id, boot)
             if self._ticker is None:
                 interval_ms = max(1, self._calls.times.job_lease_ms // RENEWALS_PER_LEASE)
                 self._ticker = Ticker("renewal of jobs under way", interval_ms, self._tick)
@@ -72,8 +72,8 @@ class Dispatches:
             with self._lock:
                 held, ended = list(self._held.items()), list(self._ended)
             for some in chunks(held) if held else [[]]:
-                pairs = [part for pair in some for part in pair]
-                others = self._calls.call(RENEW, self._calls.times.job_lease_ms, len(some), *pairs, *ended)
+                jobs = [part for job_id, where in some for part in (job_id, *where)]
+                others = self._calls.call(RENEW, self._calls.times.job_lease_ms, len(some), *jobs, *ended)
                 with self._lock:
                     self._ended.difference_update(ended)
                     for job_id in others:

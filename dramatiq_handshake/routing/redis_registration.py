@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dramatiq_handshake.routing.errors import DuplicateWorker, ReservationLapsed
-from dramatiq_handshake.routing.redis_calls import Calls, text, types_text
+from dramatiq_handshake.routing.redis_calls import Calls, types_text
 from dramatiq_handshake.routing.scripts import BEAT, BEGIN, FINISH, LEAVE
 
 __all__ = ["RedisRegistration"]
@@ -18,21 +18,21 @@ class RedisRegistration:
         calls: The way to the scripts.
         worker_id: Whose.
         task_types: What it runs, for the case that the server has lost it.
-        number: The registration's number.
+        boot: What tells this registration from others of the same id.
     """
 
-    def __init__(self, calls: Calls, worker_id: str, task_types: frozenset[str], number: str) -> None:
+    def __init__(self, calls: Calls, worker_id: str, task_types: frozenset[str], boot: str) -> None:
         self._calls = calls
         self._worker_id = worker_id
         self._types = types_text(task_types)
-        self._number = number
+        self._boot = boot
 
     def beat(self, timestamp: int | None, running: Collection[str], ended: Collection[str]) -> None:
         """See `lease.Registration.beat`."""
-        number = self._calls.call(
+        kept = self._calls.call(
             BEAT,
             self._worker_id,
-            self._number,
+            self._boot,
             self._types,
             "" if timestamp is None else timestamp,
             self._calls.times.job_lease_ms,
@@ -40,16 +40,15 @@ class RedisRegistration:
             *running,
             *ended,
         )
-        if number is None:
+        if kept is None:
             raise DuplicateWorker(self._worker_id)
-        self._number = text(number)
 
     def begin(self, job_id: str, running: Collection[str], ended: Collection[str]) -> None:
         """See `lease.Registration.begin`."""
         outcome = self._calls.call(
             BEGIN,
             self._worker_id,
-            self._number,
+            self._boot,
             job_id,
             self._calls.times.job_lease_ms,
             len(running),
@@ -63,8 +62,8 @@ class RedisRegistration:
 
     def finish(self, job_id: str) -> None:
         """See `lease.Registration.finish`."""
-        self._calls.call(FINISH, self._worker_id, self._number, job_id)
+        self._calls.call(FINISH, self._worker_id, self._boot, job_id, self._calls.times.job_lease_ms)
 
     def leave(self) -> None:
         """See `lease.Registration.leave`."""
-        self._calls.call(LEAVE, self._worker_id, self._number)
+        self._calls.call(LEAVE, self._worker_id, self._boot)

@@ -130,6 +130,7 @@ def test_a_restarted_worker_takes_over_the_id_of_its_silent_predecessor(
     with pytest.raises(DuplicateWorker, match="'gpu-1'"):
         former.heartbeat()
     former.stop()
+    assert ids(directory.list()) == ["gpu-2", "gpu-1"]
     lease.heartbeat()
     assert ids(directory.list()) == ["gpu-2", "gpu-1"]
 

@@ -185,6 +185,33 @@ def test_a_worker_takes_over_the_slot_and_alone_gives_it_back(
     assert counts(other) == {"gpu-1": 0}
 
 
+def test_a_finished_job_does_not_count_for_a_dispatcher_that_has_not_heard_of_it(
+    directory: WorkerDirectory, other: WorkerDirectory, clock: FakeClock
+) -> None:
+    """It renews what it has under way, and what is over is not."""
+    lease = directory.register("gpu-1", ["train"])
+    other.track_job_start("gpu-1", "a")
+    with lease.running("a"):
+        pass
+    for _ in range(3):
+        clock.advance(JOB_LEASE_MS // 3)
+        assert counts(directory) == {"gpu-1": 0}
+    assert directory.get_worker_for_job("a") is None
+
+
+def test_a_job_of_a_worker_that_left_does_not_count_for_its_successor(
+    directory: WorkerDirectory, other: WorkerDirectory, clock: FakeClock
+) -> None:
+    """Its dispatcher still waits for it, and renews what it has under way."""
+    lease = directory.register("gpu-1", ["train"])
+    other.track_job_start("gpu-1", "a")
+    lease.stop()
+    directory.register("gpu-1", ["train"])
+    clock.advance(JOB_LEASE_MS // 3)
+
+    assert counts(directory) == {"gpu-1": 0}
+
+
 def test_a_worker_may_begin_what_is_only_reserved(directory: WorkerDirectory, clock: FakeClock) -> None:
     lease = directory.register("gpu-1", ["train"])
     LeastActiveWorkerRouter(directory).select(job("a"))
@@ -253,14 +280,16 @@ def test_a_worker_whose_id_was_taken_over_begins_nothing(
     former.begin("a")
     clock.advance(HEARTBEAT_TIMEOUT_MS + 1)
     lease = other.register("gpu-1", ["train"])
-    LeastActiveWorkerRouter(other).select(job("b"))
+    for name in ("a", "b"):
+        LeastActiveWorkerRouter(other).select(job(name))
 
     with pytest.raises(DuplicateWorker, match="'gpu-1'"):
         former.begin("b")
     former.finish("a")
-    assert counts(other) == {"gpu-1": 1}
-    lease.begin("b")
-    lease.finish("b")
+    assert counts(other) == {"gpu-1": 2}
+    for name in ("a", "b"):
+        lease.begin(name)
+        lease.finish(name)
     assert counts(other) == {"gpu-1": 0}
 
 

@@ -23,7 +23,7 @@ from dramatiq_handshake.routing import (
 from tests.contract.directories import Directories, MemoryDirectories, RedisDirectories, job
 from tests.contract.harness import FakeClock
 
-TIMES = {"heartbeat_timeout_ms": 100, "reservation_ms": 40, "job_lease_ms": 200, "forget_after_ms": 1_000}
+TIMES = {"heartbeat_timeout_ms": 100, "reservation_ms": 40, "job_lease_ms": 200, "forget_after_ms": 100_000}
 WORKERS = ["w1", "w2", "w3"]
 JOBS = [f"j{n}" for n in range(7)]
 TYPES = ["train", "mail"]

@@ -1,10 +1,8 @@
 -- A worker gives the slot of a job back.
 --
 -- ARGV
---   3 worker   4 its number   5 job
+--   3 worker   4 its boot   5 job   6 for how long a renewal by its dispatcher may still be on its way, in ms
 
-local slot = slot_of(ARGV[5])
-if slot and slot.worker == ARGV[3] and slot.number == ARGV[4] then
-  take_back(ARGV[5], slot)
-end
+finish(ARGV[5], ARGV[3], ARGV[4], tonumber(ARGV[6]))
+keep()
 return false

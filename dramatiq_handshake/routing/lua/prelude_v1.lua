@@ -1,19 +1,21 @@
 -- What every script of the worker directory begins with: its keys, the time, and slots.
 --
 -- KEYS
---   1  workers    HASH    worker -> "<number>:<registered at, ms>\n<task types, each with a \n>"; "" -> the last number
+--   1  workers    HASH    worker -> "<number>:<registered at, ms>:<boot>\n<task types, each with a \n>"; "" -> the last number
 --   2  beats      HASH    worker -> its last heartbeat (ms)
 --   3  unhealthy  HASH    worker -> why it was marked unhealthy; only while it is
 --   4  load       ZSET    worker -> how many slots its jobs hold, times 2^32, plus its number: the order of the least active
---   5  jobs       HASH    job -> its slot: JSON [worker, number, holder, limit]
+--   5  jobs       HASH    job -> its slot: JSON [worker, number, holder, limit]; holder: reserved, dispatcher, worker, or
+--                         finished: no slot any more, but its dispatcher, who has not heard of it yet, must not renew it
 --   6  lapses     ZSET    job -> when its slot lapses (ms)
 --   7  turns      HASH    worker -> how far its turns took it; "" -> how far the last one to have its turn was
 -- ARGV
 --   1 now in ms, or "" for the server's own   2 how long the keys outlive their last change, in ms
 --   3.. as each script says
 --
--- A worker's number is that of its registration, new whenever it registers; a slot of another number belongs to a
--- worker that has left. `load` changes only together with `jobs`, so that it always equals a recount.
+-- A registration has a boot, by which whoever knows it tells it from a later one of the same id, and a number, new whenever it
+-- is entered: a slot of another number was lost or dropped with its worker. `load` changes only together with `jobs`, so that
+-- it always equals a recount.
 
 local workers, beats, unhealthy, load = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local jobs, lapses, turns = KEYS[5], KEYS[6], KEYS[7]
@@ -37,6 +39,11 @@ local function number_of(worker)
   return entry and string.match(entry, '^%d+')
 end
 
+local function boot_of(worker)
+  local entry = worker ~= '' and redis.call('HGET', workers, worker)
+  return entry and string.match(entry, '^%d+:%d+:(%w*)\n')
+end
+
 local function active_of(worker)
   return math.floor(tonumber(redis.call('ZSCORE', load, worker) or 0) / UNIT)
 end
@@ -53,7 +60,7 @@ end
 local function take_back(job, slot)
   redis.call('HDEL', jobs, job)
   redis.call('ZREM', lapses, job)
-  if number_of(slot.worker) == slot.number then
+  if slot.holder ~= 'finished' and number_of(slot.worker) == slot.number then
     redis.call('ZINCRBY', load, -UNIT, slot.worker)
   end
 end
@@ -61,7 +68,7 @@ end
 -- The job's slot while it counts, or nil.
 local function live_slot(job)
   local slot = slot_of(job)
-  if not slot then
+  if not slot or slot.holder == 'finished' then
     return nil
   end
   if number_of(slot.worker) ~= slot.number or tonumber(redis.call('ZSCORE', lapses, job) or 0) <= now then
@@ -82,9 +89,9 @@ local function give(job, worker, number, holder, limit, lease)
   redis.call('ZINCRBY', load, UNIT, worker)
 end
 
-local function enter(worker, task_types)
+local function enter(worker, task_types, boot)
   local number = written(redis.call('HINCRBY', workers, '', 1))
-  redis.call('HSET', workers, worker, number .. ':' .. written(now) .. '\n' .. task_types)
+  redis.call('HSET', workers, worker, number .. ':' .. written(now) .. ':' .. boot .. '\n' .. task_types)
   redis.call('HSET', beats, worker, written(now))
   redis.call('ZADD', load, number, worker)
   return number
@@ -105,16 +112,24 @@ local function beat(worker, timestamp)
   redis.call('HDEL', unhealthy, worker)
 end
 
+-- A worker has finished a job.
+local function finish(job, worker, boot, lease)
+  local slot = slot_of(job)
+  if not slot or slot.worker ~= worker or slot.number ~= number_of(worker) or boot_of(worker) ~= boot then
+    return
+  end
+  take_back(job, slot)
+  redis.call('HSET', jobs, job, cjson.encode({ worker, slot.number, 'finished', 0 }))
+  redis.call('ZADD', lapses, written(now + lease), job)
+end
+
 -- What a worker says of itself: these run on it, those have ended.
-local function state(worker, number, lease, from, running)
+local function state(worker, boot, lease, from, running)
   for i = from, from + running - 1 do
-    give(ARGV[i], worker, number, 'worker', 0, lease)
+    give(ARGV[i], worker, number_of(worker), 'worker', 0, lease)
   end
   for i = from + running, #ARGV do
-    local slot = slot_of(ARGV[i])
-    if slot and slot.worker == worker and slot.number == number then
-      take_back(ARGV[i], slot)
-    end
+    finish(ARGV[i], worker, boot, lease)
   end
 end
 

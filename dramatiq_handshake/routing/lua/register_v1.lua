@@ -2,11 +2,16 @@
 --
 -- ARGV
 --   3 worker   4 task types, each with a \n   5 how long it may be silent, in ms   6 when the silent are forgotten, in ms
--- Returns the worker's number, or nothing where the id is taken.
+--   7 boot: an attempt made again because its answer was lost has the same, and does not stand in its own way
+-- Returns 1, or nothing where the id is taken.
 
 local worker, timeout, forget_after = ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[6])
 
-if number_of(worker) then
+local boot = boot_of(worker)
+if boot then
+  if boot == ARGV[7] then
+    return 1
+  end
   if now - tonumber(redis.call('HGET', beats, worker) or 0) <= timeout then
     return false
   end
@@ -18,6 +23,6 @@ for i = 1, #known, 2 do
     remove(known[i])
   end
 end
-local number = enter(worker, ARGV[4])
+enter(worker, ARGV[4], ARGV[7])
 keep()
-return number
+return 1

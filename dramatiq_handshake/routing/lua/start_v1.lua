@@ -2,7 +2,7 @@
 --
 -- ARGV
 --   3 worker   4 job   5 for how long without renewal, in ms   6 the limit within which a slot was reserved, 0 for none
--- Returns the outcome first: "started"; "duplicate", the worker that has the job; "lapsed"; "unknown", the ids of all workers.
+-- Returns the outcome first: "started", the boot of the worker; "duplicate", the worker that has the job; "lapsed"; "unknown", the ids of all workers.
 
 local worker, job, limit = ARGV[3], ARGV[4], tonumber(ARGV[6])
 local number = number_of(worker)
@@ -20,4 +20,4 @@ elseif limit > 0 and active_of(worker) >= limit then
 end
 give(job, worker, number, 'dispatcher', limit, tonumber(ARGV[5]))
 keep()
-return { 'started' }
+return { 'started', boot_of(worker) }

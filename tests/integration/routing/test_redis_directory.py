@@ -13,6 +13,7 @@ from redis.connection import AbstractConnection
 
 from dramatiq_handshake.errors import RegistryUnavailable
 from dramatiq_handshake.routing import (
+    DuplicateWorker,
     Health,
     LeastActiveWorkerRouter,
     RedisWorkerDirectory,
@@ -20,6 +21,7 @@ from dramatiq_handshake.routing import (
     WorkersBusy,
 )
 from dramatiq_handshake.routing.keys import RoutingKeys
+from dramatiq_handshake.routing.redis_calls import Calls
 from dramatiq_handshake.storage.breaker import Breaker
 from tests.contract.directories import job
 from tests.integration.storage.test_connection import documented_acl
@@ -299,6 +301,56 @@ def test_while_the_server_is_away_nothing_is_invented(own_valkey: OwnValkey, ope
     assert counts(directory) == {"gpu-1": 1}
     directory._dispatches.renew()
     assert counts(directory) == {"gpu-1": 0}
+
+
+def test_a_slot_whose_begin_was_not_answered_is_given_back(
+    valkey: redis.Redis, open_directory: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server did it, the worker did not hear of it and refused the job."""
+    directory = open_directory(valkey)
+    lease = directory.register("gpu-1", ["train"])
+    directory.track_job_start("gpu-1", "a")
+    begin = lease._registration.begin
+
+    def unanswered(*arguments: Any) -> None:
+        begin(*arguments)
+        raise RegistryUnavailable("the answer was lost")
+
+    monkeypatch.setattr(lease._registration, "begin", unanswered)
+    with pytest.raises(RegistryUnavailable):
+        lease.begin("a")
+    directory.track_job_end("a")
+    assert counts(directory) == {"gpu-1": 1}
+
+    lease.heartbeat()
+    assert counts(directory) == {"gpu-1": 0}
+
+
+def test_a_registration_that_was_not_answered_can_be_made_again(
+    valkey: redis.Redis, open_directory: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not stand in its own way; another process, or a third attempt, is refused as ever."""
+    directory, other = open_directory(valkey), open_directory(valkey)
+    call = Calls.call
+
+    def unanswered(calls: Calls, *arguments: Any) -> None:
+        call(calls, *arguments)
+        raise RegistryUnavailable("the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Calls, "call", unanswered)
+        for _ in range(2):
+            with pytest.raises(RegistryUnavailable):
+                directory.register("gpu-1", ["train"])
+    with pytest.raises(DuplicateWorker):
+        other.register("gpu-1", ["train"])
+
+    with directory.register("gpu-1", ["train"]) as lease:
+        lease.heartbeat()
+        with pytest.raises(DuplicateWorker):
+            directory.register("gpu-1", ["train"])
+        assert counts(directory) == {"gpu-1": 0}
+    assert directory.list() == ()
 
 
 def test_a_user_with_the_documented_rights_can_use_a_directory(

@@ -91,7 +91,20 @@ def test_a_job_whose_begin_failed_does_not_run() -> None:
     book.failure = None
     lease.heartbeat()
 
-    assert book.said == [("beat", [], [])]
+    assert book.said == [("beat", [], ["a"])], "should only the answer have been lost, it ends"
+
+
+def test_a_job_whose_begin_failed_may_begin_later() -> None:
+    book = Book()
+    lease = Lease("w", book, None)
+    book.failure = AWAY
+    with pytest.raises(RegistryUnavailable):
+        lease.begin("a")
+    book.failure = None
+    lease.begin("a")
+    lease.heartbeat()
+
+    assert book.said == [("begin", "a", [], []), ("beat", ["a"], [])]
 
 
 def test_stopping_where_the_directory_is_away_warns_and_ends(caplog: pytest.LogCaptureFixture) -> None:
