@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from itertools import count
+from multiprocessing import Pipe
 from typing import Any
 
 from dramatiq_handshake.routing import (
+    ConnectionPort,
     DispatchOptions,
     Job,
     JobCancelled,
     JobLog,
     JobResult,
     PendingJob,
+    Port,
+    Task,
     TaskTypeRefused,
 )
 from tests.support.poll import eventually
 
-__all__ = ["Gate", "Log", "RecordingGateway", "job"]
+__all__ = ["Gate", "Log", "RecordingGateway", "connection_ports", "job", "received", "task"]
 
 _numbers = count(1)
 
@@ -102,3 +107,21 @@ class RecordingGateway:
     def cancel(self, job_id: str) -> None:
         """End a job as cancelled."""
         self.fail(job_id, JobCancelled(job_id, "as asked"))
+
+
+def task(task_id: str, task_type: str = "echo", *depends_on: str, **fields: object) -> Task:
+    """A task."""
+    return Task(task_id=task_id, task_type=task_type, depends_on=depends_on, **fields)
+
+
+def connection_ports() -> tuple[Port, Port]:
+    """Both ends of a pipe, in one process."""
+    here, there = Pipe()
+    return ConnectionPort(here), ConnectionPort(there)
+
+
+def received(port: Port) -> Mapping[str, Any]:
+    """The next frame."""
+    frame = port.receive(15_000)
+    assert isinstance(frame, Mapping)
+    return frame

@@ -67,18 +67,16 @@ class JobLoop:
             return lambda: None
         return lambda: self._call(cancel)
 
-    def close(self, timeout_ms: int) -> bool:
-        """Cancel what runs and end the thread. Returns whether it has ended."""
+    def close(self, timeout_ms: int) -> None:
+        """Cancel what runs, and wait for the thread's end, at most `timeout_ms`."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
-            return True
+            return
         self._call(loop.stop)
-        if thread is threading.current_thread():
-            return False
-        thread.join(timeout_ms / 1000)
-        return not thread.is_alive()
+        if thread is not threading.current_thread():
+            thread.join(timeout_ms / 1000)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

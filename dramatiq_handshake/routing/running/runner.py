@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -119,10 +120,9 @@ class JobRunner:
             jobs = tuple(self._running.values())
         for running in jobs:
             running.cancel("the worker is closing")
-        if self._threads.close(timeout_ms):
-            self._loop.close(timeout_ms)
-        else:
-            self._loop.close(0)
+        deadline = time.monotonic() + timeout_ms / 1000
+        self._threads.close(timeout_ms)
+        self._loop.close(max(0, round((deadline - time.monotonic()) * 1000)))
         with self._lock:
             left = tuple(self._running.values())
         for running in left:

@@ -42,8 +42,8 @@ class JobThreads:
                 thread.start()
             self._changed.notify()
 
-    def close(self, timeout_ms: int) -> bool:
-        """Begin nothing more, and wait for what runs. Returns whether all threads have ended."""
+    def close(self, timeout_ms: int) -> None:
+        """Begin nothing more, and wait for what runs, at most `timeout_ms`."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -52,7 +52,6 @@ class JobThreads:
         deadline = time.monotonic() + timeout_ms / 1000
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
 
     def _work(self) -> None:
         while (work := self._next()) is not None:

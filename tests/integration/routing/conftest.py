@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
 import pytest
 
-from dramatiq_handshake.routing import InMemoryWorkerDirectory, RedisWorkerDirectory, WorkerDirectory
-from tests.support.routing import Gate
+from dramatiq_handshake.routing import (
+    InMemoryWorkerDirectory,
+    Port,
+    PortFault,
+    RedisWorkerDirectory,
+    WorkerDirectory,
+    queue_ports,
+)
+from tests.support.routing import Gate, connection_ports
 
 PREFIX = "integration"
 
@@ -58,3 +65,20 @@ def open_directory(request: pytest.FixtureRequest, closing: ExitStack) -> OpenDi
 @pytest.fixture
 def directory(open_directory: OpenDirectory) -> WorkerDirectory:
     return open_directory()
+
+
+KINDS: dict[str, Callable[[], tuple[Port, Port]]] = {"queues": queue_ports, "connection": connection_ports}
+
+
+@pytest.fixture(params=KINDS)
+def ports(request: pytest.FixtureRequest, closing: ExitStack) -> tuple[Port, Port]:
+    """The gateway's end and the worker's."""
+    pair = KINDS[request.param]()
+    for port in pair:
+        closing.callback(port.close)
+    return pair
+
+
+@pytest.fixture
+def faults() -> list[PortFault]:
+    return []

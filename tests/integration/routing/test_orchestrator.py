@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
 
 from dramatiq_handshake.errors import ConfigurationError
 from dramatiq_handshake.routing import (
-    DispatchOptions,
     HandlerRegistry,
     InMemoryOrchestratorStore,
     InMemoryWorkerGateway,
     Job,
-    JobContext,
     JobLog,
     LeastActiveWorkerRouter,
     Orchestrator,
-    PendingJob,
     PooledWorkerGateway,
     RoutingWorkerGateway,
-    RunEvent,
     RunInterrupted,
     RunSnapshot,
     RunStatus,
-    Task,
     TaskStatus,
     UnknownRun,
     UnknownTask,
@@ -38,7 +32,7 @@ from dramatiq_handshake.routing import (
 )
 from tests.support.apps import handlers as app
 from tests.support.poll import eventually
-from tests.support.routing import Gate, RecordingGateway
+from tests.support.routing import Gate, task
 
 WAIT_MS = 15_000
 
@@ -99,11 +93,6 @@ def orchestrator(
     store: InMemoryOrchestratorStore, gateway: WorkerGateway, lines: list[JobLog], closing: ExitStack
 ) -> Orchestrator:
     return closing.enter_context(Orchestrator(store, gateway, on_log=lines.append))
-
-
-def task(task_id: str, task_type: str = "echo", *depends_on: str, **fields: object) -> Task:
-    """A task."""
-    return Task(task_id=task_id, task_type=task_type, depends_on=depends_on, **fields)
 
 
 def test_tasks_run_in_the_order_of_what_they_depend_on(
@@ -200,30 +189,6 @@ def test_a_failed_attempt_is_made_again_until_there_are_no_more(
         "task.skipped",
         "run.failed",
     ]
-
-
-def test_a_retry_waits_for_its_delay_and_may_succeed(
-    store: InMemoryOrchestratorStore, closing: ExitStack
-) -> None:
-    """By the orchestrator's own clock."""
-    attempts: list[int] = []
-
-    def flaky(context: JobContext) -> str:
-        attempts.append(context.attempt)
-        if context.attempt < 3:
-            raise ValueError
-        return "at last"
-
-    gateway = closing.enter_context(InMemoryWorkerGateway())
-    gateway.register_worker("worker-1", HandlerRegistry({"flaky": flaky}))
-    orchestrator = closing.enter_context(Orchestrator(store, gateway))
-    run_id = orchestrator.start_run([task("a", "flaky", max_attempts=3, retry_delay_ms=30)])
-    run = orchestrator.wait_for_run(run_id).result(WAIT_MS)
-    assert run.outputs == {"a": "at last"}
-    assert attempts == [1, 2, 3]
-    retried = [event.at for event in store.events(run_id) if event.kind == "task.retried"]
-    started = [event.at for event in store.events(run_id) if event.kind == "task.started"]
-    assert all(begun - failed >= 30 for failed, begun in zip(retried, started[1:], strict=True))
 
 
 def test_nobody_to_run_a_task_is_a_failed_attempt(orchestrator: Orchestrator) -> None:
@@ -332,89 +297,3 @@ def test_every_unfinished_run_of_a_store_is_recovered(
     gate.opened.set()
     for run_id in runs:
         assert second.wait_for_run(run_id).result(WAIT_MS).status is RunStatus.SUCCEEDED
-
-
-def test_a_gateway_that_breaks_the_protocol_fails_the_task(closing: ExitStack) -> None:
-    """One that raises in dispatch, or can't cancel."""
-
-    class Broken(RecordingGateway):
-        def dispatch(self, job: Job, options: DispatchOptions | None = None) -> PendingJob:
-            if job.task_id == "raises":
-                raise OSError("no route to host")
-            return super().dispatch(job, options)
-
-        def request_cancel(self, job_id: str) -> None:
-            super().request_cancel(job_id)
-            raise OSError("no route to host")
-
-    gateway = Broken()
-    orchestrator = closing.enter_context(Orchestrator(InMemoryOrchestratorStore(), gateway))
-    run_id = orchestrator.start_run([task("raises"), task("runs")], run_id="run")
-    eventually(lambda: gateway.dispatched)
-    orchestrator.cancel_run(run_id)
-    eventually(lambda: gateway.cancelled == ["run:runs:1"])
-    gateway.succeed("run:runs:1")
-    run = orchestrator.wait_for_run(run_id).result(WAIT_MS)
-    assert [each.status.value for each in run.tasks] == ["failed", "succeeded"]
-    error = run.task("raises").error
-    assert error is not None
-    assert error.message == "no route to host"
-
-
-def test_a_store_that_fails_interrupts_the_run_and_no_other(closing: ExitStack) -> None:
-    """Who waits learns it."""
-
-    class Failing(InMemoryOrchestratorStore):
-        def save(self, run: RunSnapshot, events: Sequence[RunEvent]) -> None:
-            if run.run_id == "doomed" and run.task("a").status is not TaskStatus.PENDING:
-                raise OSError("the disk is full")
-            super().save(run, events)
-
-    gateway = RecordingGateway()
-    orchestrator = closing.enter_context(Orchestrator(Failing(), gateway))
-    doomed = orchestrator.start_run([task("a"), task("b")], run_id="doomed")
-    with pytest.raises(RunInterrupted, match="its store failed: the disk is full"):
-        orchestrator.wait_for_run(doomed).result(WAIT_MS)
-    orchestrator.start_run([task("a")], run_id="fine")
-    eventually(lambda: "fine:a:1" in gateway.futures)
-    gateway.succeed("fine:a:1")
-    assert orchestrator.wait_for_run("fine").result(WAIT_MS).status is RunStatus.SUCCEEDED
-    assert "doomed:b:1" not in gateway.futures
-
-
-def test_a_listener_may_start_the_next_run(closing: ExitStack) -> None:
-    """It is called in the orchestrator's own thread."""
-    started = threading.Event()
-
-    def listen(event: RunEvent) -> None:
-        if event.kind == "run.succeeded" and event.run_id == "first":
-            orchestrator.start_run([], run_id="second")
-            started.set()
-
-    orchestrator = closing.enter_context(
-        Orchestrator(InMemoryOrchestratorStore(on_event=listen), RecordingGateway())
-    )
-    orchestrator.start_run([], run_id="first")
-    assert started.wait(15)
-    assert orchestrator.wait_for_run("second").result(WAIT_MS).status is RunStatus.SUCCEEDED
-
-
-def test_an_idle_orchestrator_sleeps(closing: ExitStack) -> None:
-    """After its last run it waits for the next without looking at the clock."""
-    looks: list[int] = []
-
-    def clock() -> int:
-        looks.append(1)
-        return len(looks)
-
-    gateway = closing.enter_context(InMemoryWorkerGateway())
-    gateway.register_worker("worker-1", app.build())
-    orchestrator = closing.enter_context(Orchestrator(InMemoryOrchestratorStore(), gateway, now=clock))
-    orchestrator.wait_for_run(orchestrator.start_run([task("a")])).result(WAIT_MS)
-    eventually(lambda: _unchanged(looks))
-
-
-def _unchanged(looks: list[int]) -> bool:
-    before = len(looks)
-    threading.Event().wait(0.05)
-    return len(looks) == before
