@@ -5,20 +5,18 @@ use Dramatiq's actors, pipelines and groups.
 """
 
 from dramatiq_handshake.routing.orchestrator.core import Orchestrator
+from dramatiq_handshake.routing.orchestrator.errors import RunInterrupted, UnknownRun, UnknownTask
 from dramatiq_handshake.routing.orchestrator.models import (
     EventKind,
-    PendingRun,
     RunEvent,
-    RunInterrupted,
     RunSnapshot,
     RunStatus,
     Task,
     TaskError,
     TaskSnapshot,
     TaskStatus,
-    UnknownRun,
-    UnknownTask,
 )
+from dramatiq_handshake.routing.orchestrator.pending import PendingRun
 from dramatiq_handshake.routing.orchestrator.store import InMemoryOrchestratorStore, OrchestratorStore
 
 __all__ = [

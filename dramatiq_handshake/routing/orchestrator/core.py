@@ -21,16 +21,15 @@ from dramatiq_handshake.routing.base import WorkerGateway
 from dramatiq_handshake.routing.errors import JobCancelled, JobFailed, WorkersBusy
 from dramatiq_handshake.routing.jobs import DispatchOptions, JobLog, PendingJob
 from dramatiq_handshake.routing.orchestrator import transitions
+from dramatiq_handshake.routing.orchestrator.errors import RunInterrupted, UnknownRun
 from dramatiq_handshake.routing.orchestrator.models import (
-    PendingRun,
-    RunInterrupted,
     RunSnapshot,
     Task,
     TaskError,
     TaskSnapshot,
     TaskStatus,
-    UnknownRun,
 )
+from dramatiq_handshake.routing.orchestrator.pending import PendingRun
 from dramatiq_handshake.routing.orchestrator.store import OrchestratorStore
 from dramatiq_handshake.routing.orchestrator.transitions import Step
 from dramatiq_handshake.routing.settling import rejected

@@ -5,29 +5,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from dramatiq_handshake.routing.errors import RoutingError
+from dramatiq_handshake.routing.orchestrator.errors import UnknownTask
 
 __all__ = [
     "EventKind",
-    "PendingRun",
     "RunEvent",
-    "RunInterrupted",
     "RunSnapshot",
     "RunStatus",
     "Task",
     "TaskError",
     "TaskSnapshot",
     "TaskStatus",
-    "UnknownRun",
-    "UnknownTask",
 ]
 
 Id = Annotated[str, Field(min_length=1)]
@@ -199,88 +193,3 @@ class RunEvent(_Value):
     task_id: str = ""
     attempt: int = 0
     detail: str = ""
-
-
-class UnknownRun(RoutingError):
-    """The orchestrator and its store have no run of this id, or none any more.
-
-    Args:
-        run_id: The id that was given.
-    """
-
-    _arguments = ("run_id",)
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(
-            f"unknown run {run_id!r}: it was never started here, or the store has dropped it since it ended"
-        )
-
-
-class UnknownTask(RoutingError):
-    """The run has no task of this id.
-
-    Args:
-        run_id: The run.
-        task_id: The id that was given.
-    """
-
-    _arguments = ("run_id", "task_id")
-
-    def __init__(self, run_id: str, task_id: str) -> None:
-        self.run_id = run_id
-        self.task_id = task_id
-        super().__init__(f"run {run_id!r} has no task {task_id!r}")
-
-
-class RunInterrupted(RoutingError):
-    """The orchestrator was closed, or its store failed, before the run ended; it can be recovered.
-
-    Args:
-        run_id: The run.
-        reason: What happened.
-    """
-
-    _arguments = ("run_id", "reason")
-
-    def __init__(self, run_id: str, reason: str) -> None:
-        self.run_id = run_id
-        self.reason = reason
-        super().__init__(f"run {run_id!r} was interrupted: {reason}; recover it from its last snapshot")
-
-
-class PendingRun:
-    """A run under way: threads call `result`, coroutines ``await`` it, as with `PendingJob`.
-
-    Args:
-        run_id: The run.
-        future: Completed by the orchestrator.
-    """
-
-    def __init__(self, run_id: str, future: Future[RunSnapshot]) -> None:
-        self.run_id = run_id
-        self._future = future
-        future.set_running_or_notify_cancel()  # so that nobody who merely waits can cancel it
-
-    def __repr__(self) -> str:
-        return f"<PendingRun {self.run_id!r} {'over' if self.done() else 'under way'}>"
-
-    def __await__(self) -> Generator[Any, None, RunSnapshot]:
-        return asyncio.wrap_future(self._future).__await__()
-
-    def done(self) -> bool:
-        """Whether it is over."""
-        return self._future.done()
-
-    def result(self, timeout_ms: int | None = None) -> RunSnapshot:
-        """Wait for its end. A run that failed or was cancelled is a result too: see its status.
-
-        Raises:
-            TimeoutError: It is still under way after `timeout_ms`.
-            RunInterrupted: The orchestrator was closed before it ended.
-        """
-        return self._future.result(None if timeout_ms is None else timeout_ms / 1000)
-
-    def add_done_callback(self, callback: Callable[[PendingRun], object]) -> None:
-        """Call `callback` with this object at its end; at once if that has come already."""
-        self._future.add_done_callback(lambda _: callback(self))
