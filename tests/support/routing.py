@@ -30,7 +30,7 @@ _numbers = count(1)
 
 def job(task_type: str = "echo", params: Any = None, *, job_id: str = "", **fields: Any) -> Job:
     """A job; one with an id of its own unless `job_id` is given."""
-    job_id = job_id or f"job-{next(_numbers)}"
+    job_id = job_id or f"numbered-{next(_numbers)}"
     return Job(job_id, "run", fields.pop("task_id", job_id), task_type, params=params, **fields)
 
 
