@@ -27,7 +27,8 @@ def test_a_small_run_reports_every_figure(capsys: pytest.CaptureFixture[str], tm
     """What is counted is met on any machine; what is timed is only there."""
     main(["routing", "--pairs", "2", "--operations", "40", "--json", "--keep", str(tmp_path)])
     document = json.loads(capsys.readouterr().out)
-    keys = ("select_ms", "select_round_trips", "makespan_ratio", "round_robin_ratio")
+    makespans = ("makespan_ratio", "shared_makespan", "round_robin_ratio")
+    keys = ("select_ms", "select_round_trips", *makespans)
 
     assert all(document[key] > 0 for key in keys)
     assert document["bars"].keys() == set(keys)
@@ -77,4 +78,4 @@ def test_a_job_that_counts_for_ever_is_noticed(valkey: redis.Redis, valkey_url: 
 
     server = Server(valkey_url)
     with server.client, pytest.raises(WrongResult, match="jobs are counted although all have ended"):
-        Makespan(server, [0.001] * (POOL + 1)).measure(Leaking)
+        Makespan([0.001] * (POOL + 1)).measure(Leaking, server=server)
