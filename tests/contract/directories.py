@@ -12,7 +12,7 @@ from dramatiq_handshake.errors import RegistryUnavailable
 from dramatiq_handshake.routing import InMemoryWorkerDirectory, Job, RedisWorkerDirectory, WorkerDirectory
 from tests.contract.harness import PREFIX, FakeClock
 
-__all__ = ["Directories", "MemoryDirectories", "RedisDirectories", "job"]
+__all__ = ["Directories", "MemoryDirectories", "RedisDirectories", "active_jobs", "job"]
 
 _numbers = count(1)
 
@@ -21,6 +21,11 @@ def job(job_id: str = "", task_type: str = "train", **fields: Any) -> Job:
     """A job; one with an id of its own unless `job_id` is given."""
     job_id = job_id or f"job-{next(_numbers)}"
     return Job(job_id, fields.pop("run_id", "run"), fields.pop("task_id", job_id), task_type, **fields)
+
+
+def active_jobs(directory: WorkerDirectory) -> dict[str, int]:
+    """Worker id → how many slots its jobs hold."""
+    return {each.worker_id: each.active_jobs for each in directory.list()}
 
 
 class Directories(Protocol):

@@ -15,15 +15,11 @@ from dramatiq_handshake.routing import (
     WorkersBusy,
 )
 from dramatiq_handshake.routing.base import HEARTBEAT_TIMEOUT_MS, RESERVATION_MS
-from tests.contract.directories import Directories, job
+from tests.contract.directories import Directories, active_jobs, job
 from tests.contract.harness import FakeClock
 
 #: The default: twice the heartbeat timeout.
 JOB_LEASE_MS = 2 * HEARTBEAT_TIMEOUT_MS
-
-
-def counts(directory: WorkerDirectory) -> dict[str, int]:
-    return {each.worker_id: each.active_jobs for each in directory.list()}
 
 
 def test_choosing_counts_at_once_for_everybody(directory: WorkerDirectory, other: WorkerDirectory) -> None:
@@ -34,7 +30,7 @@ def test_choosing_counts_at_once_for_everybody(directory: WorkerDirectory, other
     ]
 
     assert chosen == ["gpu-1", "gpu-2"]
-    assert counts(directory) == counts(other) == {"gpu-1": 1, "gpu-2": 1}
+    assert active_jobs(directory) == active_jobs(other) == {"gpu-1": 1, "gpu-2": 1}
     assert directory.get_worker_for_job("b") == "gpu-2"
 
 
@@ -43,9 +39,9 @@ def test_starting_a_chosen_job_counts_it_once(directory: WorkerDirectory) -> Non
     LeastActiveWorkerRouter(directory).select(job("a"))
     directory.track_job_start("gpu-1", "a")
 
-    assert counts(directory) == {"gpu-1": 1}
+    assert active_jobs(directory) == {"gpu-1": 1}
     directory.track_job_end("a")
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_what_was_chosen_and_never_started_can_be_given_back(directory: WorkerDirectory) -> None:
@@ -53,7 +49,7 @@ def test_what_was_chosen_and_never_started_can_be_given_back(directory: WorkerDi
     LeastActiveWorkerRouter(directory).select(job("a"))
     directory.track_job_end("a")
 
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_a_dispatcher_that_dies_between_choosing_and_sending_gives_the_slot_back(
@@ -68,7 +64,7 @@ def test_a_dispatcher_that_dies_between_choosing_and_sending_gives_the_slot_back
     clock.advance(1)
 
     assert other.get_worker_for_job("a") is None
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
     assert LeastActiveWorkerRouter(other, max_concurrency=1).select(job("b")) == "gpu-1"
 
 
@@ -77,9 +73,9 @@ def test_the_time_of_a_reservation_can_be_set(directories: Directories, clock: F
     directory.register("gpu-1", ["train"])
     LeastActiveWorkerRouter(directory).select(job("a"))
     clock.advance(49)
-    assert counts(directory) == {"gpu-1": 1}
+    assert active_jobs(directory) == {"gpu-1": 1}
     clock.advance(1)
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_choosing_again_for_the_same_job_keeps_its_slot(
@@ -94,9 +90,9 @@ def test_choosing_again_for_the_same_job_keeps_its_slot(
     clock.advance(RESERVATION_MS - 1)
 
     assert router.select(job("a")) == first == "gpu-1"
-    assert counts(directory) == {"gpu-1": 1, "gpu-2": 1}
+    assert active_jobs(directory) == {"gpu-1": 1, "gpu-2": 1}
     clock.advance(RESERVATION_MS - 1)
-    assert counts(directory) == {"gpu-1": 1, "gpu-2": 0}
+    assert active_jobs(directory) == {"gpu-1": 1, "gpu-2": 0}
 
 
 def test_choosing_again_leaves_a_worker_that_is_not_fit_any_more(directory: WorkerDirectory) -> None:
@@ -106,12 +102,12 @@ def test_choosing_again_leaves_a_worker_that_is_not_fit_any_more(directory: Work
     assert router.select(job("a")) == "gpu-1"
     directory.mark_unhealthy("gpu-1", "hot")
     assert router.select(job("a")) == "gpu-2"
-    assert counts(directory) == {"gpu-1": 0, "gpu-2": 1}
+    assert active_jobs(directory) == {"gpu-1": 0, "gpu-2": 1}
 
     directory.heartbeat("gpu-1")
     assert router.select(job("b", "train")) == "gpu-1"
     assert router.select(job("b", "evaluate")) == "gpu-2"
-    assert counts(directory) == {"gpu-1": 0, "gpu-2": 2}
+    assert active_jobs(directory) == {"gpu-1": 0, "gpu-2": 2}
 
 
 def test_choosing_again_where_nobody_is_fit_gives_the_slot_back(directory: WorkerDirectory) -> None:
@@ -122,7 +118,7 @@ def test_choosing_again_where_nobody_is_fit_gives_the_slot_back(directory: Worke
     with pytest.raises(NoHealthyWorker):
         router.select(job("a"))
 
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_a_started_job_is_not_chosen_a_worker_again(
@@ -135,7 +131,7 @@ def test_a_started_job_is_not_chosen_a_worker_again(
     for each in (directory, other):
         with pytest.raises(DuplicateJob, match=r"'a' is under way already on worker 'gpu-1'"):
             LeastActiveWorkerRouter(each).select(job("a"))
-    assert counts(directory) == {"gpu-1": 1}
+    assert active_jobs(directory) == {"gpu-1": 1}
 
 
 def test_a_router_of_ones_own_may_start_a_job_elsewhere(directory: WorkerDirectory) -> None:
@@ -145,7 +141,7 @@ def test_a_router_of_ones_own_may_start_a_job_elsewhere(directory: WorkerDirecto
     LeastActiveWorkerRouter(directory).select(job("a"))
     directory.track_job_start("gpu-2", "a")
 
-    assert counts(directory) == {"gpu-1": 0, "gpu-2": 1}
+    assert active_jobs(directory) == {"gpu-1": 0, "gpu-2": 1}
     assert directory.get_worker_for_job("a") == "gpu-2"
 
 
@@ -163,7 +159,7 @@ def test_a_dispatcher_that_comes_late_takes_the_slot_only_where_there_is_room(
     directory.track_job_start("gpu-1", "a")
     with pytest.raises(ReservationLapsed, match=r"'b' has no place on worker 'gpu-1'.*select a worker again"):
         directory.track_job_start("gpu-1", "b")
-    assert counts(directory) == {"gpu-1": 2}
+    assert active_jobs(directory) == {"gpu-1": 2}
 
 
 def test_a_worker_takes_over_the_slot_and_alone_gives_it_back(
@@ -176,13 +172,13 @@ def test_a_worker_takes_over_the_slot_and_alone_gives_it_back(
     lease.begin("a")
     other.track_job_end("a")
 
-    assert counts(other) == {"gpu-1": 1}
+    assert active_jobs(other) == {"gpu-1": 1}
     assert other.get_worker_for_job("a") == "gpu-1"
     lease.finish("a")
     lease.finish("a")
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
     other.track_job_end("a")
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
 
 
 def test_a_finished_job_does_not_count_for_a_dispatcher_that_has_not_heard_of_it(
@@ -195,7 +191,7 @@ def test_a_finished_job_does_not_count_for_a_dispatcher_that_has_not_heard_of_it
         pass
     for _ in range(3):
         clock.advance(JOB_LEASE_MS // 3)
-        assert counts(directory) == {"gpu-1": 0}
+        assert active_jobs(directory) == {"gpu-1": 0}
     assert directory.get_worker_for_job("a") is None
 
 
@@ -209,7 +205,7 @@ def test_a_job_of_a_worker_that_left_does_not_count_for_its_successor(
     directory.register("gpu-1", ["train"])
     clock.advance(JOB_LEASE_MS // 3)
 
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_a_worker_may_begin_what_is_only_reserved(directory: WorkerDirectory, clock: FakeClock) -> None:
@@ -217,9 +213,9 @@ def test_a_worker_may_begin_what_is_only_reserved(directory: WorkerDirectory, cl
     LeastActiveWorkerRouter(directory).select(job("a"))
     with lease.running("a"):
         clock.advance(RESERVATION_MS)
-        assert counts(directory) == {"gpu-1": 1}
+        assert active_jobs(directory) == {"gpu-1": 1}
 
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_the_slot_is_given_back_when_the_handler_raises(directory: WorkerDirectory) -> None:
@@ -228,7 +224,7 @@ def test_the_slot_is_given_back_when_the_handler_raises(directory: WorkerDirecto
     with pytest.raises(ZeroDivisionError), lease.running("a"):
         raise ZeroDivisionError
 
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_a_worker_does_not_begin_a_job_without_a_slot_there(
@@ -247,7 +243,7 @@ def test_a_worker_does_not_begin_a_job_without_a_slot_there(
     clock.advance(RESERVATION_MS)
     with pytest.raises(ReservationLapsed):
         lease.begin("mine")
-    assert counts(directory) == {"gpu-1": 0, "gpu-2": 0}
+    assert active_jobs(directory) == {"gpu-1": 0, "gpu-2": 0}
 
 
 def test_a_job_that_arrives_twice_begins_once(directory: WorkerDirectory) -> None:
@@ -260,7 +256,7 @@ def test_a_job_that_arrives_twice_begins_once(directory: WorkerDirectory) -> Non
     lease.finish("a")
     with pytest.raises(ReservationLapsed):
         lease.begin("a")
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_a_worker_that_has_left_begins_nothing(directory: WorkerDirectory) -> None:
@@ -286,11 +282,11 @@ def test_a_worker_whose_id_was_taken_over_begins_nothing(
     with pytest.raises(DuplicateWorker, match="'gpu-1'"):
         former.begin("b")
     former.finish("a")
-    assert counts(other) == {"gpu-1": 2}
+    assert active_jobs(other) == {"gpu-1": 2}
     for name in ("a", "b"):
         lease.begin(name)
         lease.finish(name)
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
 
 
 def test_what_a_worker_runs_counts_for_as_long_as_it_beats(
@@ -302,12 +298,12 @@ def test_what_a_worker_runs_counts_for_as_long_as_it_beats(
     for _ in range(20):
         clock.advance(HEARTBEAT_TIMEOUT_MS)
         lease.heartbeat()
-        assert counts(directory) == {"gpu-1": 1}
+        assert active_jobs(directory) == {"gpu-1": 1}
     clock.advance(JOB_LEASE_MS - 1)
-    assert counts(directory) == {"gpu-1": 1}
+    assert active_jobs(directory) == {"gpu-1": 1}
 
     clock.advance(1)
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
     assert directory.get_worker_for_job("a") is None
 
 
@@ -322,7 +318,7 @@ def test_somebody_elses_beat_does_not_renew_what_the_worker_runs(
         clock.advance(HEARTBEAT_TIMEOUT_MS)
         directory.heartbeat("gpu-1")
 
-    assert counts(directory) == {"gpu-1": 0}
+    assert active_jobs(directory) == {"gpu-1": 0}
 
 
 def test_a_worker_that_wakes_up_states_what_it_still_runs(
@@ -335,12 +331,12 @@ def test_a_worker_that_wakes_up_states_what_it_still_runs(
         router.select(job(name))
         lease.begin(name)
     clock.advance(JOB_LEASE_MS)
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
     with pytest.raises(NoHealthyWorker, match="stale"):
         router.select(job("c"))
 
     lease.heartbeat()
-    assert counts(other) == {"gpu-1": 2}
+    assert active_jobs(other) == {"gpu-1": 2}
     with pytest.raises(WorkersBusy):
         router.select(job("c"))
     lease.finish("a")
@@ -364,12 +360,12 @@ def test_a_worker_never_begins_more_than_the_limit_its_jobs_were_chosen_within(
     for name in ("c", "d"):
         with pytest.raises(ReservationLapsed):
             lease.begin(name)
-    assert counts(other) == {"gpu-1": 2}
+    assert active_jobs(other) == {"gpu-1": 2}
     assert other.get_worker_for_job("a") == other.get_worker_for_job("b") == "gpu-1"
     lease.finish("a")
     assert router.select(job("c")) == "gpu-1"
     lease.begin("c")
-    assert counts(other) == {"gpu-1": 2}
+    assert active_jobs(other) == {"gpu-1": 2}
 
 
 def test_slots_go_with_the_worker_that_leaves(directory: WorkerDirectory, other: WorkerDirectory) -> None:
@@ -384,8 +380,8 @@ def test_slots_go_with_the_worker_that_leaves(directory: WorkerDirectory, other:
     assert [other.get_worker_for_job(name) for name in ("reserved", "started", "begun")] == [None] * 3
     other.track_job_end("started")
     second = directory.register("gpu-1", ["train"])
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
     for name in ("reserved", "started", "begun"):
         assert router.select(job(name)) == "gpu-1"
     second.begin("begun")
-    assert counts(other) == {"gpu-1": 3}
+    assert active_jobs(other) == {"gpu-1": 3}

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 import pytest
+import redis
 
 from dramatiq_handshake.routing import (
     InMemoryWorkerDirectory,
@@ -16,6 +17,7 @@ from dramatiq_handshake.routing import (
     WorkerDirectory,
     queue_ports,
 )
+from dramatiq_handshake.storage.breaker import Breaker
 from tests.support.routing import Gate, connection_ports
 
 PREFIX = "integration"
@@ -25,6 +27,12 @@ class OpenDirectory(Protocol):
     """Opens a directory (options of both kinds); on Redis each call is another process, so to speak."""
 
     def __call__(self, **options: Any) -> WorkerDirectory: ...
+
+
+class OpenImpatient(Protocol):
+    """Opens a directory on the server that a client knows."""
+
+    def __call__(self, source: redis.Redis, **options: Any) -> RedisWorkerDirectory: ...
 
 
 @pytest.fixture
@@ -65,6 +73,19 @@ def open_directory(request: pytest.FixtureRequest, closing: ExitStack) -> OpenDi
 @pytest.fixture
 def directory(open_directory: OpenDirectory) -> WorkerDirectory:
     return open_directory()
+
+
+@pytest.fixture
+def open_impatient(closing: ExitStack) -> OpenImpatient:
+    """Opens directories on a server, under one prefix, that ask again at once after an outage."""
+
+    def opener(source: redis.Redis, **options: Any) -> RedisWorkerDirectory:
+        breaker = Breaker(first_pause_ms=1, longest_pause_ms=1)
+        directory = RedisWorkerDirectory(source, **({"prefix": "test", "breaker": breaker} | options))
+        closing.callback(directory.close)
+        return directory
+
+    return opener
 
 
 KINDS: dict[str, Callable[[], tuple[Port, Port]]] = {"queues": queue_ports, "connection": connection_ports}

@@ -1,29 +1,24 @@
-"""The directory on a real server: what it costs, and what becomes of it when somebody dies or is away."""
+"""The directory on a real server: what it costs, and who renews what."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 from redis.connection import AbstractConnection
 
-from dramatiq_handshake.errors import RegistryUnavailable
 from dramatiq_handshake.routing import (
-    DuplicateWorker,
     Health,
     LeastActiveWorkerRouter,
     RedisWorkerDirectory,
-    WorkerDirectory,
     WorkersBusy,
 )
 from dramatiq_handshake.routing.keys import RoutingKeys
-from dramatiq_handshake.routing.redis_calls import Calls
-from dramatiq_handshake.storage.breaker import Breaker
-from tests.contract.directories import job
+from tests.contract.directories import active_jobs, job
+from tests.integration.routing.conftest import OpenImpatient
 from tests.integration.storage.test_connection import documented_acl
 from tests.support.poll import eventually
 from tests.support.threads import our_threads
@@ -31,28 +26,6 @@ from tests.support.valkey import OwnValkey
 
 #: Short enough to be waited for, long enough for a thread that is late on a busy machine.
 SHORT = {"heartbeat_timeout_ms": 300, "reservation_ms": 150, "job_lease_ms": 600}
-
-
-@pytest.fixture
-def open_directory() -> Iterator[Callable[..., RedisWorkerDirectory]]:
-    """Opens directories, impatient ones: an outage is probed at once."""
-    opened: list[RedisWorkerDirectory] = []
-
-    def opener(source: redis.Redis, **options: Any) -> RedisWorkerDirectory:
-        breaker = Breaker(first_pause_ms=1, longest_pause_ms=1)
-        opened.append(RedisWorkerDirectory(source, **({"prefix": "test", "breaker": breaker} | options)))
-        return opened[-1]
-
-    yield opener
-    for directory in opened:
-        directory.close()
-
-
-Opener = Callable[..., RedisWorkerDirectory]
-
-
-def counts(directory: WorkerDirectory) -> dict[str, int]:
-    return {each.worker_id: each.active_jobs for each in directory.list()}
 
 
 def server_ms(client: redis.Redis) -> int:
@@ -69,10 +42,10 @@ def all_along(client: redis.Redis, look: Callable[[], dict[str, int]]) -> dict[s
 
 
 def test_every_call_is_one_round_trip(
-    valkey: redis.Redis, open_directory: Opener, monkeypatch: pytest.MonkeyPatch
+    valkey: redis.Redis, open_impatient: OpenImpatient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once the server knows the scripts; also choosing, and also a refusal that names everyone."""
-    directory = open_directory(valkey)
+    directory = open_impatient(valkey)
     sent: list[object] = []
     send = AbstractConnection.send_packed_command
 
@@ -113,10 +86,10 @@ def test_every_call_is_one_round_trip(
 
 
 def test_times_are_the_servers(
-    valkey: redis.Redis, open_directory: Opener, monkeypatch: pytest.MonkeyPatch
+    valkey: redis.Redis, open_impatient: OpenImpatient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process whose clock is an hour off sees and does the same."""
-    directory = open_directory(valkey)
+    directory = open_impatient(valkey)
     monkeypatch.setattr("time.time_ns", lambda: 1)
     monkeypatch.setattr("time.time", lambda: 1.0)
     before = server_ms(valkey)
@@ -127,19 +100,21 @@ def test_times_are_the_servers(
     assert worker.health is Health.HEALTHY
 
 
-def test_two_deployments_on_one_server_do_not_meet(valkey: redis.Redis, open_directory: Opener) -> None:
-    one, other = open_directory(valkey), open_directory(valkey, prefix="other")
+def test_two_deployments_on_one_server_do_not_meet(
+    valkey: redis.Redis, open_impatient: OpenImpatient
+) -> None:
+    one, other = open_impatient(valkey), open_impatient(valkey, prefix="other")
     one.register("gpu-1", ["train"])
     assert other.list() == ()
     other.register("gpu-1", ["train"])
     one.track_job_start("gpu-1", "a")
 
     assert other.get_worker_for_job("a") is None
-    assert counts(other) == {"gpu-1": 0}
+    assert active_jobs(other) == {"gpu-1": 0}
 
 
-def test_every_key_expires_once_nobody_uses_it(valkey: redis.Redis, open_directory: Opener) -> None:
-    directory = open_directory(valkey, forget_after_ms=3_600_000)
+def test_every_key_expires_once_nobody_uses_it(valkey: redis.Redis, open_impatient: OpenImpatient) -> None:
+    directory = open_impatient(valkey, forget_after_ms=3_600_000)
     lease = directory.register("gpu-1", ["train"])
     LeastActiveWorkerRouter(directory).select(job("a"))
     lease.begin("a")
@@ -151,20 +126,20 @@ def test_every_key_expires_once_nobody_uses_it(valkey: redis.Redis, open_directo
 
 
 def test_a_job_under_way_is_renewed_as_long_as_its_dispatcher_lives(
-    valkey: redis.Redis, open_directory: Opener
+    valkey: redis.Redis, open_impatient: OpenImpatient
 ) -> None:
     """And counts no more soon after it died; the thread that renews ends with the last job."""
     before = our_threads()
-    dispatcher, onlooker = open_directory(valkey, **SHORT), open_directory(valkey, **SHORT)
+    dispatcher, onlooker = open_impatient(valkey, **SHORT), open_impatient(valkey, **SHORT)
     with onlooker.register("gpu-1", ["train"], heartbeat_interval_ms=50):
         for name in ("a", "b"):
             dispatcher.track_job_start("gpu-1", name)
-        assert all_along(valkey, lambda: counts(onlooker)) == {"gpu-1": 2}
+        assert all_along(valkey, lambda: active_jobs(onlooker)) == {"gpu-1": 2}
         dispatcher.track_job_end("a")
-        assert counts(onlooker) == {"gpu-1": 1}
+        assert active_jobs(onlooker) == {"gpu-1": 1}
 
         dispatcher.close()
-        eventually(lambda: counts(onlooker) == {"gpu-1": 0}, what="the slot of the dead lapses")
+        eventually(lambda: active_jobs(onlooker) == {"gpu-1": 0}, what="the slot of the dead lapses")
     onlooker.register("gpu-1", ["train"])
     onlooker.track_job_start("gpu-1", "c")
     onlooker.track_job_end("c")
@@ -172,25 +147,25 @@ def test_a_job_under_way_is_renewed_as_long_as_its_dispatcher_lives(
 
 
 def test_a_worker_that_took_its_job_over_needs_no_dispatcher(
-    valkey: redis.Redis, open_directory: Opener
+    valkey: redis.Redis, open_impatient: OpenImpatient
 ) -> None:
     """The dispatcher dies after sending; the job counts until the worker has finished it."""
-    dispatcher, workers = open_directory(valkey, **SHORT), open_directory(valkey, **SHORT)
+    dispatcher, workers = open_impatient(valkey, **SHORT), open_impatient(valkey, **SHORT)
     with workers.register("gpu-1", ["train"], heartbeat_interval_ms=50) as lease:
         LeastActiveWorkerRouter(dispatcher).select(job("a"))
         dispatcher.track_job_start("gpu-1", "a")
         lease.begin("a")
         dispatcher.close()
-        assert all_along(valkey, lambda: counts(workers)) == {"gpu-1": 1}
+        assert all_along(valkey, lambda: active_jobs(workers)) == {"gpu-1": 1}
         lease.finish("a")
-        assert counts(workers) == {"gpu-1": 0}
+        assert active_jobs(workers) == {"gpu-1": 0}
 
 
 def test_a_dispatcher_does_not_renew_what_the_worker_holds(
-    valkey: redis.Redis, open_directory: Opener
+    valkey: redis.Redis, open_impatient: OpenImpatient
 ) -> None:
     """Otherwise a job that the worker has finished would count again for a dispatcher that waits on."""
-    dispatcher = open_directory(valkey)
+    dispatcher = open_impatient(valkey)
     lease = dispatcher.register("gpu-1", ["train"])
     dispatcher.track_job_start("gpu-1", "a")
     lease.begin("a")
@@ -198,170 +173,36 @@ def test_a_dispatcher_does_not_renew_what_the_worker_holds(
     lease.finish("a")
     dispatcher._dispatches.renew()
 
-    assert counts(dispatcher) == {"gpu-1": 0}
+    assert active_jobs(dispatcher) == {"gpu-1": 0}
 
 
 def test_more_slots_than_one_call_takes_back_lapse_together(
-    valkey: redis.Redis, open_directory: Opener
+    valkey: redis.Redis, open_impatient: OpenImpatient
 ) -> None:
     """A call costs the server a bounded time; until all are taken back, none of them counts for its job."""
     now = [1_000_000]
-    directory = open_directory(valkey, now=lambda: now[0])
+    directory = open_impatient(valkey, now=lambda: now[0])
     directory.register("gpu-1", ["train"])
     router = LeastActiveWorkerRouter(directory)
     for number in range(1_200):
         router.select(job(f"j{number}"))
-    assert counts(directory) == {"gpu-1": 1_200}
+    assert active_jobs(directory) == {"gpu-1": 1_200}
     now[0] += 10_000
 
     assert directory.get_worker_for_job("j999") is None, "not among the first 500"
-    assert [counts(directory)["gpu-1"] for _ in range(2)] == [199, 0]
+    assert [active_jobs(directory)["gpu-1"] for _ in range(2)] == [199, 0]
     assert not valkey.exists(*(key for key in RoutingKeys("test").all if key.endswith((":jobs", ":lapses"))))
 
 
-def test_what_a_server_lost_is_stated_again(valkey: redis.Redis, open_directory: Opener) -> None:
-    """By the worker's beat, which enters it again, and by the dispatcher's renewal."""
-    directory = open_directory(valkey)
-    lease = directory.register("gpu-1", ["train", "evaluate"])
-    directory.track_job_start("gpu-1", "sent")
-    directory.track_job_start("gpu-1", "begun")
-    lease.begin("begun")
-    valkey.flushall()
-    assert directory.list() == ()
-
-    lease.heartbeat()
-    assert counts(directory) == {"gpu-1": 1}
-    directory._dispatches.renew()
-    (worker,) = directory.list()
-    assert (worker.active_jobs, worker.task_types) == (2, {"train", "evaluate"})
-    lease.finish("begun")
-    directory.track_job_end("sent")
-    assert counts(directory) == {"gpu-1": 0}
-    lease.stop()
-    assert directory.list() == ()
-
-
-def test_a_crash_of_the_server_changes_nothing(own_valkey: OwnValkey, open_directory: Opener) -> None:
-    """Killed and started again with its append-only file."""
-    directory = open_directory(own_valkey.client)
-    lease = directory.register("gpu-1", ["train"])
-    directory.register("gpu-2", ["train"])
-    router = LeastActiveWorkerRouter(directory, max_concurrency=1)
-    router.select(job("a"))
-    lease.begin("a")
-    before = directory.list()
-    own_valkey.kill9()
-    with pytest.raises(RegistryUnavailable, match="can't be reached"):
-        directory.list()
-    own_valkey.start()
-
-    assert eventually(lambda: _answer(directory.list)) == before
-    assert router.select(job("b")) == "gpu-2"
-    lease.finish("a")
-    assert counts(directory) == {"gpu-1": 0, "gpu-2": 1}
-
-
-def _answer(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except RegistryUnavailable:
-        return None
-
-
-def test_while_the_server_is_away_nothing_is_invented(own_valkey: OwnValkey, open_directory: Opener) -> None:
-    """Questions raise; an end does not, since the job is over whatever the server says, and is told later."""
-    directory = open_directory(own_valkey.client)
-    lease = directory.register("gpu-1", ["train"])
-    for name in ("sent", "begun", "ended before it was tracked"):
-        directory.track_job_start("gpu-1", name)
-    lease.begin("begun")
-    directory.track_job_end("ended before it was tracked")
-    own_valkey.stop()
-
-    for call in (
-        directory.list,
-        lambda: directory.list_capable("train"),
-        lambda: LeastActiveWorkerRouter(directory).select(job()),
-        lambda: directory.track_job_start("gpu-1", "new"),
-        lambda: directory.get_worker_for_job("sent"),
-        lambda: directory.heartbeat("gpu-1"),
-        lambda: directory.register("gpu-2", ["train"]),
-        lambda: lease.begin("new"),
-        lease.heartbeat,
-    ):
-        with pytest.raises(RegistryUnavailable, match=r"the fleet registry at 127\.0\.0\.1"):
-            call()
-    lease.finish("begun")
-    for name in ("sent", "begun", "unknown"):
-        directory.track_job_end(name)
-    own_valkey.start()
-
-    eventually(lambda: _answer(lambda: counts(directory)) == {"gpu-1": 2})
-    lease.heartbeat()
-    assert counts(directory) == {"gpu-1": 1}
-    directory._dispatches.renew()
-    assert counts(directory) == {"gpu-1": 0}
-
-
-def test_a_slot_whose_begin_was_not_answered_is_given_back(
-    valkey: redis.Redis, open_directory: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server did it, the worker did not hear of it and refused the job."""
-    directory = open_directory(valkey)
-    lease = directory.register("gpu-1", ["train"])
-    directory.track_job_start("gpu-1", "a")
-    begin = lease._registration.begin
-
-    def unanswered(*arguments: Any) -> None:
-        begin(*arguments)
-        raise RegistryUnavailable("the answer was lost")
-
-    monkeypatch.setattr(lease._registration, "begin", unanswered)
-    with pytest.raises(RegistryUnavailable):
-        lease.begin("a")
-    directory.track_job_end("a")
-    assert counts(directory) == {"gpu-1": 1}
-
-    lease.heartbeat()
-    assert counts(directory) == {"gpu-1": 0}
-
-
-def test_a_registration_that_was_not_answered_can_be_made_again(
-    valkey: redis.Redis, open_directory: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It does not stand in its own way; another process, or a third attempt, is refused as ever."""
-    directory, other = open_directory(valkey), open_directory(valkey)
-    call = Calls.call
-
-    def unanswered(calls: Calls, *arguments: Any) -> None:
-        call(calls, *arguments)
-        raise RegistryUnavailable("the answer was lost")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Calls, "call", unanswered)
-        for _ in range(2):
-            with pytest.raises(RegistryUnavailable):
-                directory.register("gpu-1", ["train"])
-    with pytest.raises(DuplicateWorker):
-        other.register("gpu-1", ["train"])
-
-    with directory.register("gpu-1", ["train"]) as lease:
-        lease.heartbeat()
-        with pytest.raises(DuplicateWorker):
-            directory.register("gpu-1", ["train"])
-        assert counts(directory) == {"gpu-1": 0}
-    assert directory.list() == ()
-
-
 def test_a_user_with_the_documented_rights_can_use_a_directory(
-    own_valkey: OwnValkey, open_directory: Opener
+    own_valkey: OwnValkey, open_impatient: OpenImpatient
 ) -> None:
     rights = [right.replace("registry", "test") for right in documented_acl()]
     own_valkey.client.execute_command(
         "ACL", "SETUSER", "router", "on", ">secret", "resetkeys", "-@all", "~{test:handshake:1}:*", *rights
     )
     restricted = redis.Redis.from_url(f"redis://router:secret@127.0.0.1:{own_valkey.port}/0")
-    directory = open_directory(restricted)
+    directory = open_impatient(restricted)
     with directory.register("gpu-1", ["train"]) as lease:
         LeastActiveWorkerRouter(directory).select(job("a"))
         directory.track_job_start("gpu-1", "a")
@@ -372,42 +213,18 @@ def test_a_user_with_the_documented_rights_can_use_a_directory(
         directory._dispatches.renew()
         lease.finish("a")
         directory.track_job_end("a")
-        assert counts(directory) == {"gpu-1": 0}
+        assert active_jobs(directory) == {"gpu-1": 0}
         assert directory.get_worker_for_job("a") is None
     restricted.close()
     denied = {entry["object"] for entry in own_valkey.client.acl_log()}
     assert denied <= {"client|setinfo"}
 
 
-def test_a_forked_child_dispatches_for_itself_only(valkey: redis.Redis, open_directory: Opener) -> None:
-    """It neither renews nor ends what its parent has under way, and has connections of its own."""
-    directory = open_directory(valkey)
-    lease = directory.register("gpu-1", ["train"])
-    directory.track_job_start("gpu-1", "parent's")
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            assert directory._dispatches._held == {}
-            lease.stop()
-            LeastActiveWorkerRouter(directory).select(job("child's"))
-            directory.track_job_start("gpu-1", "child's")
-            directory._dispatches.renew()
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0
-
-    assert counts(directory) == {"gpu-1": 2}
-    assert directory.get_worker_for_job("child's") == "gpu-1"
-    directory.track_job_end("child's")
-    directory.track_job_end("parent's")
-    assert counts(directory) == {"gpu-1": 0}
-
-
-def test_many_dispatchers_at_once_take_each_place_once(valkey: redis.Redis, open_directory: Opener) -> None:
+def test_many_dispatchers_at_once_take_each_place_once(
+    valkey: redis.Redis, open_impatient: OpenImpatient
+) -> None:
     """8 of them want 200 slots on 4 workers that have 40 places: 40 are given, no worker has more than 10."""
-    directories = [open_directory(valkey) for _ in range(8)]
+    directories = [open_impatient(valkey) for _ in range(8)]
     for number in range(4):
         directories[0].register(f"gpu-{number}", ["train"])
     chosen: list[str] = []
@@ -430,4 +247,4 @@ def test_many_dispatchers_at_once_take_each_place_once(valkey: redis.Redis, open
         thread.join()
 
     assert (len(chosen), len(refused)) == (40, 160)
-    assert counts(directories[0]) == {f"gpu-{number}": 10 for number in range(4)}
+    assert active_jobs(directories[0]) == {f"gpu-{number}": 10 for number in range(4)}
