@@ -1,4 +1,4 @@
-"""What becomes of the directory when its server is away or crashes, when answers get lost, and over a fork."""
+"""The directory when its server is away or crashes, when answers get lost, and over a fork."""
 
 from __future__ import annotations
 
