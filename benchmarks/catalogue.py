@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.harness.figures import Outcome
 from benchmarks.harness.pairs import Method
 from benchmarks.harness.server import Server
-from benchmarks.suites import beat, enqueue, resume
+from benchmarks.suites import beat, enqueue, resume, routing
 
 __all__ = ["CATALOGUE", "Benchmark"]
 
@@ -33,4 +33,5 @@ CATALOGUE: Mapping[str, Benchmark] = {
     "enqueue": Benchmark(enqueue.run, "a steady send, against bare Dramatiq", feels_plant=True),
     "beat": Benchmark(beat.run, "a worker's beat, against the contract's plain one", feels_plant=True),
     "resume": Benchmark(resume.run, "blocked work, once a capable worker appears", feels_plant=False),
+    "routing": Benchmark(routing.run, "choosing a worker, and how well that fills them", feels_plant=False),
 }

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dramatiq_handshake.routing.keys import RoutingKeys
 from dramatiq_handshake.storage.keys import RegistryKeys
 from dramatiq_handshake.wire.keys import ContractKeys
 from tests.contract.leaks import table
@@ -23,7 +24,7 @@ def every_key(prefix: str) -> list[str]:
             continue
         value = getattr(keys, attribute)
         found.append(value(NAME) if callable(value) else value)
-    return found
+    return [*found, *RoutingKeys(prefix).all]
 
 
 def hash_tag(key: str) -> str:
