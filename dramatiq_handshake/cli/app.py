@@ -6,7 +6,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from dramatiq_handshake.cli.commands.demo import demo
 from dramatiq_handshake.cli.commands.directory import directory
 from dramatiq_handshake.cli.commands.fleet import fleet
 from dramatiq_handshake.cli.failure import PROGRAM, UNUSABLE, describe
+from dramatiq_handshake.release import own_release
 
 __all__ = ["app", "run"]
 
@@ -31,11 +31,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            release = version("dramatiq-handshake")
-        except PackageNotFoundError:  # run from a source tree that nobody installed
-            release = "0"
-        typer.echo(f"{PROGRAM} {release}")
+        typer.echo(f"{PROGRAM} {own_release()}")
         raise typer.Exit
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dramatiq import MessageProxy, Worker
 
+    from dramatiq_handshake.decide.plan import DispatchPlan
     from dramatiq_handshake.dispatch.abilities import Abilities
     from dramatiq_handshake.dispatch.admission_consumer import AdmissionConsumer
     from dramatiq_handshake.dispatch.blocked import BlockedIndex
@@ -133,9 +134,9 @@ class Admission:
             Exception: Whatever the broker raises; the caller holds the message and tries again.
         """
         need = self._need(message)
-        place = self._place(need, consumer.queue_name)
-        listed = False
         plan = self._view.plan(need, plain_workers=lambda: False)
+        place = self._place(need, plan, consumer.queue_name)
+        listed = False
         if plan is not None and plan.status is DispatchStatus.BLOCKED and blocked_need_id(message) is None:
             plan = replace(plan, place=place)
             self._blocked.report(need, plan)
@@ -177,11 +178,10 @@ class Admission:
             requires = frozenset[str]() if profile is None else profile.requires
             return Need(message.queue_name, message.actor_name, requires=requires)
 
-    def _place(self, need: Need, queue: str) -> Place:
+    def _place(self, need: Need, plan: DispatchPlan | None, queue: str) -> Place:
         """A lane other than `queue`, whose consumers can run the need."""
         standing = requirement_place(need)
         lacks_capability = not self._abilities.has(need.requires)
-        plan = self._view.plan(need, plain_workers=lambda: False)
         if plan is not None and plan.place.kind is not PlaceKind.BASE and plan.place.queue != queue:
             return plan.place
         if lacks_capability and standing.queue != queue:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dramatiq_handshake.decide.classes import class_of
@@ -27,11 +28,31 @@ if TYPE_CHECKING:
     from dramatiq_handshake.dispatch.diagnostics import Diagnostics
     from dramatiq_handshake.dispatch.options import ActorProfile
     from dramatiq_handshake.storage.base import FleetStore
+    from dramatiq_handshake.wire.descriptor import WorkerDescriptor
 
 __all__ = ["Advertiser"]
 
 #: A main consumer that has not come round for this long, or three of its timeouts, stands still.
 STALLED_AFTER_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A descriptor as it is published: worked out once per change, since an ETag costs more than a beat."""
+
+    descriptor: WorkerDescriptor
+    broker: str
+    descriptor_json: str
+    etag: str
+    class_id: str
+    class_body: str
+
+    @classmethod
+    def of(cls, descriptor: WorkerDescriptor, broker: str) -> _Written:
+        class_id, class_body = class_of(descriptor, broker)
+        return cls(
+            descriptor, broker, descriptor.to_json(), descriptor_etag(descriptor), class_id, class_body
+        )
 
 
 class Advertiser:
@@ -73,6 +94,7 @@ class Advertiser:
         self._namespace = namespace
         self._in_flight = in_flight
         self._started_at = int(time.time() * 1000)
+        self._written: _Written | None = None
         self._advertised: Advertisement | None = None
         self._beat_at = float("-inf")
         self._stalled: frozenset[str] = frozenset()
@@ -131,14 +153,16 @@ class Advertiser:
             started_at=self._started_at,
         )
         broker = self._identity.fingerprint()
-        class_id, class_body = class_of(descriptor, broker)
+        written = self._written
+        if written is None or (written.descriptor, written.broker) != (descriptor, broker):
+            written = self._written = _Written.of(descriptor, broker)
         return Advertisement(
             instance_id=self.instance_id,
             tokens=tuple(sorted(tokens)),
-            descriptor_json=descriptor.to_json(),
-            etag=descriptor_etag(descriptor),
-            class_id=class_id,
-            class_body=class_body,
+            descriptor_json=written.descriptor_json,
+            etag=written.etag,
+            class_id=written.class_id,
+            class_body=written.class_body,
             state=WorkerState.DRAINING if self.draining.is_set() else WorkerState.UP,
             broker=broker,
             broker_id=self._identity.claim(),

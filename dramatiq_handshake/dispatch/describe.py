@@ -6,10 +6,16 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from dramatiq_handshake.wire.descriptor import ProtocolSupport, Sdk, WorkerDescriptor, WorkflowRegistration
+from dramatiq_handshake.release import own_release
+from dramatiq_handshake.wire.descriptor import (
+    SDK_NAME,
+    ProtocolSupport,
+    Sdk,
+    WorkerDescriptor,
+    WorkflowRegistration,
+)
 from dramatiq_handshake.wire.tokens import partition_of_token
 
 if TYPE_CHECKING:
@@ -20,14 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SDK", "control_plane_descriptor", "new_instance_id", "worker_descriptor"]
 
 
-def _own_version() -> str:
-    try:
-        return version("dramatiq-handshake")
-    except PackageNotFoundError:  # run from a source tree that nobody installed
-        return "0"
-
-
-SDK = Sdk(name="dramatiq-handshake", version=_own_version())
+SDK = Sdk(name=SDK_NAME, version=own_release())
 
 
 def new_instance_id() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from dramatiq_handshake.decide.directory import (
     LiveToken,
@@ -25,6 +24,7 @@ from dramatiq_handshake.engine.fleet_models import FleetReport
 from dramatiq_handshake.engine.notices import Notices
 from dramatiq_handshake.engine.scope import Scope
 from dramatiq_handshake.errors import ConfigurationError
+from dramatiq_handshake.release import own_release
 from dramatiq_handshake.storage.base import (
     HEARTBEAT_TTL_MS,
     BlockedNeed,
@@ -48,14 +48,10 @@ _logger = logging.getLogger("dramatiq_handshake.engine")
 @cache
 def observer_descriptor() -> WorkerDescriptor:
     """Who looks from a process that enqueues nothing: it demands nothing, and is never advertised."""
-    try:
-        release = version(SDK_NAME)
-    except PackageNotFoundError:  # run from a source tree that nobody installed
-        release = "0"
     return WorkerDescriptor(
         instance_id="observer",
         runtime="python",
-        sdk=Sdk(name=SDK_NAME, version=release),
+        sdk=Sdk(name=SDK_NAME, version=own_release()),
         protocol=ProtocolSupport(version=PROTOCOL_VERSION, range=(PROTOCOL_VERSION, PROTOCOL_VERSION)),
         capabilities=(),
         workflows=(),

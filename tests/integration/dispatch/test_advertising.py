@@ -13,6 +13,7 @@ import redis
 from dramatiq_handshake import Diagnostic
 from dramatiq_handshake.dispatch import advertiser as advertiser_module
 from dramatiq_handshake.wire.descriptor import parse_descriptor
+from dramatiq_handshake.wire.etag import descriptor_etag
 from tests.support.inprocess import App, Apps
 from tests.support.poll import eventually
 
@@ -144,3 +145,25 @@ def test_workers_on_two_brokers_of_one_registry_are_no_candidates_for_each_other
     (entry,) = production.handshake.engine.blocked()
     assert entry.message_id == sent.message_id
     assert staging.log.entries == []
+
+
+def test_a_descriptor_is_worked_out_once_per_change(apps: Apps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ETag costs more than a beat (design §13): the ticks in between compare, and no more."""
+    hashed: list[str] = []
+
+    def counting(descriptor: Any) -> str:
+        hashed.append(descriptor.instance_id)
+        return descriptor_etag(descriptor)
+
+    monkeypatch.setattr(advertiser_module, "descriptor_etag", counting)
+    app = apps.stub(heartbeat_interval_ms=20)
+    app.actor(actor_name="greet")
+    app.worker()
+    looks: list[int] = []
+    look = app.binding.store.look
+    monkeypatch.setattr(app.binding.store, "look", lambda *args: looks.append(1) or look(*args))
+    eventually(lambda: len(looks) >= 5, what="five more ticks")
+    assert len(hashed) == 1
+
+    app.handshake.add_capability("gpu")
+    assert len(hashed) == 2

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from dramatiq_handshake import release
 from dramatiq_handshake.decide.events import Diagnostic
 from dramatiq_handshake.engine import HandshakeEngine, core
 from dramatiq_handshake.errors import ConfigurationError, RegistryUnavailable
@@ -101,7 +102,8 @@ def test_a_source_tree_that_nobody_installed_still_has_an_observer(monkeypatch: 
     def not_installed(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(core, "version", not_installed)
+    monkeypatch.setattr(release, "version", not_installed)
+    monkeypatch.setattr(core, "own_release", release.own_release.__wrapped__)
     descriptor = core.observer_descriptor.__wrapped__()
     assert descriptor.sdk is not None
     assert (descriptor.sdk.name, descriptor.sdk.version) == ("dramatiq-handshake", "0")
